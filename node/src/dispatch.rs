@@ -10,7 +10,7 @@ use base::versions::Feature;
 use bytes::Bytes;
 use data::spec::{Flags, Spec};
 use data::{Failure, Reply};
-use wire::{ArgumentsRef, Request, RequestParser};
+use wire::{ArgumentsRef, Foreign, ProtocolError, Request, RequestParser};
 
 use crate::choice::NOT_CHOSEN;
 use crate::commands::{self, Local};
@@ -82,6 +82,7 @@ impl Node {
                     });
                 }
                 Ok(None) => return,
+                Err(ProtocolError::Foreign(foreign)) => return self.close_foreign(session, foreign),
                 Err(error) => {
                     self.stats.note_error(&Failure::Text("ERR"));
                     let mut text = Vec::new();
@@ -187,7 +188,13 @@ impl Node {
             return;
         }
         if !session.authenticated && !commands::without_password(name) {
+            if wire::http::is_redis_warning(name) {
+                return self.close_foreign(session, Foreign::Http);
+            }
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
+        }
+        if !session.authenticated && self.waits_as_guess(session, arguments, words) {
+            return;
         }
         if let Some(failure) = commands::pubsub::refusal(session, words) {
             return self.refuse(session, &failure);
@@ -256,6 +263,7 @@ impl Node {
             return;
         }
         match commands::find(words) {
+            Err(_) if wire::http::is_redis_warning(name) => self.close_foreign(session, Foreign::Http),
             Err(failure) => {
                 self.refuse(session, &failure);
             }

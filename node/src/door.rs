@@ -342,6 +342,10 @@ pub struct Outbox {
     pub roll: Option<Nodes>,
     /// Most client connections that the owner may let in from now on; given when it has changed.
     pub clients_max: Option<usize>,
+    /// Whether the owner is to refuse clients of other machines from now on (protected mode, and no
+    /// password is set); given when it has changed. At the start it is so if
+    /// [`Config::refuses_other_machines`] says so.
+    pub refuses_other_machines: Option<bool>,
     /// What an operator may want to read, in order.
     pub events: Vec<LogLine>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
@@ -517,6 +521,8 @@ pub struct Config {
     pub request_timeout: std::time::Duration,
     /// Password for `AUTH`, if any.
     pub password: Option<String>,
+    /// Without a password, clients of other machines are refused, unless `protected-mode` says otherwise.
+    pub protected_mode: bool,
     /// Bytes of log after which the state is brought to disk: what has changed to the store, or all of it to a file.
     pub log_bytes_per_snapshot: u64,
     /// How states get to the store and to peers.
@@ -546,6 +552,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether clients of other machines are refused, as long as nobody sets `protected-mode`.
+    #[must_use]
+    pub fn refuses_other_machines(&self) -> bool {
+        self.protected_mode && self.password.is_none()
+    }
+
     /// This node as others know it.
     #[must_use]
     pub fn own(&self) -> Option<&Member> {

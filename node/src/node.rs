@@ -32,10 +32,12 @@ use crate::door::{
     SnapshotSettings,
 };
 use crate::errands::Errands;
+use crate::foreign::RareLine;
 use crate::founding::Founding;
 use crate::full_sync::{self, FullSyncs};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
+use crate::guesses::Guesses;
 use crate::journal::Batch;
 use crate::large::LargeWrites;
 use crate::lives::Lives;
@@ -171,6 +173,9 @@ pub struct Node {
     pub(crate) strangers: VecDeque<(Time, ConnectionId)>,
     /// When it is looked again how much clients hold.
     pub(crate) next_relief: Time,
+    /// When a connection was last logged that speaks another protocol.
+    pub(crate) foreign_line: RareLine,
+    pub(crate) guesses: Guesses,
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
     pub(crate) errands: Errands,
@@ -213,6 +218,8 @@ pub struct Node {
     pub(crate) caches_told: bool,
     /// The owner has been told how many clients it may let in.
     pub(crate) clients_max_told: bool,
+    /// The same, whether it is to refuse clients of other machines.
+    pub(crate) protected_told: bool,
     /// A bucket of the list has no replica here yet.
     pub(crate) buckets_wait: bool,
     /// What names this process's memory: see `node/memories.rs`.

@@ -114,6 +114,8 @@ pub(crate) enum Block {
     Paused { number: u64 },
     /// Until it is this large write's turn; its number among those that wait for that.
     Large { number: u64 },
+    /// Until its host may guess passwords again; its place among those who wait for that.
+    Guess { until: Time, number: u64 },
     /// Until everything is answered: the next command is for another partition, or about what the connection has seen.
     Drain,
 }

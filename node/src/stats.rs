@@ -30,6 +30,10 @@ pub(crate) struct Stats {
     pub bytes_out: u64,
     /// Clients that were cut off because all together held too much.
     pub evicted_clients: u64,
+    /// Connections that were closed because they spoke HTTP or TLS at the port for RESP.
+    pub foreign_connections: u64,
+    /// Wrong passwords, and names of no user.
+    pub auth_failures: u64,
     pub peer_messages_in: u64,
     /// Bytes of those messages, without their frames.
     pub peer_bytes_in: u64,

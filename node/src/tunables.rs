@@ -26,6 +26,8 @@ pub(crate) struct Tunables {
     pub clients_limit: ClientsLimit,
     /// Most client connections, as far as there are file descriptors for them.
     pub clients_max: usize,
+    /// Without a password, clients of other machines are refused.
+    pub protected_mode: bool,
     /// Most keys that are noted for clients that track what they have read; 0: as many as there is room for.
     pub tracking_keys_max: u64,
 }
@@ -43,6 +45,7 @@ impl Default for Tunables {
             notify: Notify::default(),
             clients_limit: ClientsLimit::Bytes(0),
             clients_max: CONNECTIONS_DEFAULT,
+            protected_mode: true,
             tracking_keys_max: TRACKED_KEYS_DEFAULT,
         }
     }
@@ -53,6 +56,7 @@ impl Node {
     pub(crate) fn tune(&mut self, own: Option<&Session>, tunables: Tunables) {
         let before = std::mem::replace(&mut self.tunables, tunables);
         self.clients_max_told &= before.clients_max == tunables.clients_max;
+        self.protected_told &= before.protected_mode == tunables.protected_mode;
         if before.pubsub_output != tunables.pubsub_output {
             let others = self.sessions.values().filter_map(Option::as_deref);
             let listening = others.chain(own).filter(|session| session.listens());
@@ -70,5 +74,11 @@ impl Node {
     pub(crate) fn tell_clients_max(&mut self) -> Option<usize> {
         let told = std::mem::replace(&mut self.clients_max_told, true);
         (!told).then(|| self.clients_max())
+    }
+
+    /// Whether the owner is to refuse clients of other machines, if that has changed.
+    pub(crate) fn tell_protected(&mut self) -> Option<bool> {
+        let told = std::mem::replace(&mut self.protected_told, true);
+        (!told).then(|| self.tunables.protected_mode && self.config.password.is_none())
     }
 }

@@ -280,6 +280,7 @@ impl Node {
         self.for_each_awake(Node::tick_group);
         self.look_at_pause();
         self.end_waits();
+        self.look_at_guesses();
         self.relieve();
         self.watch_contact();
         self.stats.sample(self.now);
@@ -604,6 +605,7 @@ impl Node {
         out.caches = self.tell_caches().or(out.caches.take());
         out.roll = self.tell_roll().or(out.roll.take());
         out.clients_max = self.tell_clients_max().or(out.clients_max.take());
+        out.refuses_other_machines = self.tell_protected().or(out.refuses_other_machines.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);
         self.groups.for_each_in_turn(|group| {

@@ -8,7 +8,7 @@
 mod folder;
 mod report;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,6 +24,7 @@ use crate::children::{self, NodeProcess};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::init;
 use crate::options::check_zone;
+use crate::secrets;
 use folder::DevFolder;
 
 /// The ports for clients that route by themselves lie so far above the RESP ports.
@@ -270,7 +271,8 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
 
 fn spawn(plan: Plan) -> Result<Running, String> {
     let log_failed = |error| format!("the log file {} cannot be written: {error}", plan.log.display());
-    let log: File = OpenOptions::new().create(true).append(true).open(&plan.log).map_err(log_failed)?;
+    let opened = storage::private_file().write(false).create(true).append(true).open(&plan.log);
+    let log: File = opened.map_err(|error| log_failed(storage::explain_link("it", error)))?;
     let log_start = log.metadata().map_err(log_failed)?.len();
     let second = log.try_clone().map_err(log_failed)?;
     let mut command = Command::new(&plan.start[0]);
@@ -325,7 +327,7 @@ fn call(plan: &Plan, commands: &[&[&str]]) -> Result<(), String> {
     let endpoint = Endpoint::parse(&plan.resp)?;
     let failed = |error: std::io::Error| format!("{} ({}): {error}", plan.name, plan.resp);
     let mut connection = Connection::open(&endpoint, Some(ATTEMPT_TIMEOUT)).map_err(failed)?;
-    let password = std::env::var("DICTUM_PASSWORD").ok().filter(|password| !password.is_empty());
+    let password = secrets::of_environment()?;
     let login = password.as_deref().map(|password| ["AUTH", password]);
     for words in login.iter().map(|words| &words[..]).chain(commands.iter().copied()) {
         let reply: Value = connection.call(words).map_err(failed)?;

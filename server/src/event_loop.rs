@@ -171,6 +171,8 @@ pub(crate) struct Parts {
     /// What a bucket may keep in memory of it that has no settings of its own.
     pub(crate) cache: CacheSettings,
     pub(crate) clients_max: usize,
+    /// Whether clients of other machines are refused; told to HTTP.
+    pub(crate) is_protected: Arc<AtomicBool>,
     /// Threads that have the sockets of clients; 0: the loop has them.
     pub(crate) porters: usize,
     pub(crate) commit_here: bool,
@@ -231,6 +233,9 @@ struct EventLoop {
     cache: CacheSettings,
     transfers: Transfers,
     clients_max: usize,
+    is_protected: Arc<AtomicBool>,
+    /// When a client of another machine was last named in the log.
+    refused_at: Option<Time>,
     commit_here: bool,
     /// The journal was told that all nodes understand stamped sectors.
     stamps_sectors: bool,
@@ -316,6 +321,8 @@ impl EventLoop {
             store: parts.store,
             cache: parts.cache,
             clients_max: parts.clients_max,
+            is_protected: parts.is_protected,
+            refused_at: None,
             commit_here: parts.commit_here,
             stamps_sectors: false,
             refusals: Refusals::default(),

@@ -20,6 +20,7 @@ use crate::backup::writing::Writer;
 use crate::check::Progress;
 use crate::cli::asked::Asked;
 use crate::cli::connection::Endpoint;
+use crate::secrets;
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 1 << 20;
@@ -52,11 +53,14 @@ pub struct ImportArguments {
     #[arg(long, value_name = "HOST:PORT")]
     from: Option<String>,
     /// Its user, if it has some
-    #[arg(long, value_name = "NAME", requires = "from_password")]
+    #[arg(long, value_name = "NAME")]
     from_user: Option<String>,
     /// Its password
     #[arg(long, value_name = "PASSWORD", env = "DICTUM_FROM_PASSWORD", hide_env_values = true)]
     from_password: Option<String>,
+    /// File whose first line is its password; it beats --from-password
+    #[arg(long, value_name = "FILE", env = "DICTUM_FROM_PASSWORD_FILE")]
+    from_password_file: Option<PathBuf>,
     /// All keys into this bucket, which has to be there; the source has to have one database
     #[arg(long, value_name = "NAME")]
     into: Option<String>,
@@ -170,8 +174,11 @@ fn unread(error: io::Error) -> String {
 /// The source of the keys.
 fn open(arguments: &ImportArguments) -> Result<Box<dyn Read>, String> {
     if let Some(from) = &arguments.from {
-        let credentials: Vec<&str> =
-            arguments.from_user.iter().chain(&arguments.from_password).map(String::as_str).collect();
+        let password = secrets::choose(arguments.from_password.clone(), arguments.from_password_file.as_ref())?;
+        if arguments.from_user.is_some() && password.is_none() {
+            return Err("--from-user needs --from-password-file, or the variable DICTUM_FROM_PASSWORD".to_owned());
+        }
+        let credentials: Vec<&str> = arguments.from_user.iter().chain(&password).map(String::as_str).collect();
         let endpoint = Endpoint::parse(from)?;
         return replicate(&endpoint, &credentials)
             .map(|stream| Box::new(stream) as Box<dyn Read>)

@@ -31,6 +31,8 @@ pub mod log;
 pub mod nodes;
 pub mod options;
 pub mod peer_tls;
+pub mod private;
+pub mod secrets;
 pub mod sim_command;
 pub mod start;
 pub mod status;

@@ -15,7 +15,7 @@
 //!
 //! A thread looks once a second, and ten times where there is not plenty. With a tenth more than a mark it is passed again, so that it does not go back and forth.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -151,7 +151,7 @@ pub(crate) fn make_room_to_start(folder: &Path, asked: Option<u64>) {
 /// Takes the room; a file system that cannot promise it keeps none.
 fn take_reserve(folder: &Path, bytes: u64) -> bool {
     let file = folder.join(RESERVE);
-    let made = OpenOptions::new().write(true).create(true).truncate(true).open(&file);
+    let made = storage::private_file().create(true).truncate(true).open(&file);
     let taken = made.and_then(|made| Ok(fallocate(&made, FallocateFlags::empty(), 0, bytes)?));
     if taken.is_err() {
         // A part of it is of no use.

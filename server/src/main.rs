@@ -12,7 +12,8 @@ use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{
-    backup, bucket, check, cli, clock_command, dev, import, init, nodes, sim_command, start, status, unsafe_recover,
+    backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, secrets, sim_command, start, status,
+    unsafe_recover,
 };
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
@@ -65,12 +66,32 @@ enum Command {
     Sim(Box<SimArguments>),
 }
 
+impl Command {
+    /// Whether it writes what users have stored into files, which are then for its own user alone. `start` sees to that by itself.
+    fn writes_data(&self) -> bool {
+        matches!(
+            self,
+            Command::Dev(_)
+                | Command::Backup(_)
+                | Command::Restore(_)
+                | Command::Import(_)
+                | Command::UnsafeRecover(_)
+                | Command::Check(_)
+        )
+    }
+}
+
 fn main() -> ExitCode {
     // The laboratory's helpers are this program too; they take no flags of people.
     if let Some(code) = lab::cluster::child::run_if_asked() {
         return code;
     }
-    match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    secrets::warn_of_arguments(std::env::args_os());
+    if arguments.command.writes_data() {
+        private::begin();
+    }
+    match arguments.command {
         Command::Dev(arguments) => dev::run(arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Start(arguments) => start::run(*arguments),

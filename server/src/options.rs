@@ -1,5 +1,6 @@
 //! What `dictum start` can be told: by flag, by environment variable or by a TOML file, in this order of precedence.
 
+mod doors;
 pub(crate) mod sample;
 mod values;
 mod words;
@@ -22,8 +23,8 @@ use serde::Deserialize;
 use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
-use crate::memory;
 use crate::peer_tls::PeerTlsMode;
+use crate::{memory, secrets};
 use values::Text;
 pub use values::{LogFormat, LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
@@ -48,7 +49,7 @@ const IO_THREADS_MAX: usize = 64;
 const START_EXAMPLE: &str = "\
 Examples:
   dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\
-      --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password secret
+      --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password-file /etc/dictum/password
   dictum start --print-config --node n1 --dir /var/lib/dictum > /etc/dictum/dictum.toml
   dictum start --config /etc/dictum/dictum.toml
   dictum start --node n4 --join 10.0.0.1:9001 --token 5ca1… --peer 10.0.0.4:9001 \\
@@ -134,9 +135,22 @@ pub struct StartArguments {
     /// Folder for this node's data; created if missing
     #[arg(long, env = "DICTUM_DIR", value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
-    /// Password that clients must give by AUTH
+    /// Password that clients must give by AUTH. As a flag every user of the machine can see it: rather --password-file, or the variable
     #[arg(long, env = "DICTUM_PASSWORD", value_name = "TEXT", hide_env_values = true)]
     pub password: Option<String>,
+    /// File whose first line is that password; it beats --password
+    #[arg(long, env = "DICTUM_PASSWORD_FILE", value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Without a password, refuse clients of other machines, as Redis does: yes or no [default: yes]
+    #[arg(long, env = "DICTUM_PROTECTED_MODE", value_name = "YES|NO", value_parser = doors::YES_OR_NO)]
+    pub protected_mode: Option<String>,
+    /// Names of this node that HTTP requests may be addressed to, beside its addresses, localhost, and its host in --cluster or --peer-announce;
+    /// *.example.com stands for all that end so, * for all there are [default: none]
+    #[arg(long, env = "DICTUM_HTTP_HOST", value_name = "NAME,…")]
+    pub http_host: Option<String>,
+    /// Origins whose web pages may read and write over HTTP [default: none]
+    #[arg(long, env = "DICTUM_HTTP_ORIGIN", value_name = "ORIGIN,…")]
+    pub http_origin: Option<String>,
     /// Longest value that may be stored, up to 512MiB [default: 16MiB]
     #[arg(long, env = "DICTUM_VALUE_BYTES_MAX", value_name = "SIZE")]
     pub value_bytes_max: Option<Size>,
@@ -237,6 +251,10 @@ struct File {
     peer_tls: Option<PeerTlsMode>,
     dir: Option<PathBuf>,
     password: Option<String>,
+    password_file: Option<PathBuf>,
+    protected_mode: Option<String>,
+    http_host: Option<String>,
+    http_origin: Option<String>,
     value_bytes_max: Option<Text>,
     request_timeout: Option<Text>,
     maxclients: Option<usize>,
@@ -294,6 +312,14 @@ pub struct Options {
     pub dir: PathBuf,
     /// Password for `AUTH`.
     pub password: Option<String>,
+    /// The file that has it, which beats the one above; [`Options::read`] has read it.
+    pub password_file: Option<PathBuf>,
+    /// Without a password, clients of other machines are refused.
+    pub protected_mode: bool,
+    /// Names that HTTP requests may be addressed to, beside those that the node has anyway.
+    pub http_hosts: Vec<String>,
+    /// Origins whose web pages may read and write.
+    pub http_origins: Vec<String>,
     /// Longest value, in bytes.
     pub value_bytes_max: usize,
     /// How long a request may wait.
@@ -342,11 +368,19 @@ impl Options {
     /// # Errors
     /// The text says which setting is wrong and how to write it.
     pub fn read(arguments: StartArguments) -> Result<Options, String> {
-        let file = match &arguments.config {
+        let config = arguments.config.clone();
+        let file = match &config {
             Some(path) => read_file(path)?.0,
             None => File::default(),
         };
-        Options::check(arguments, file)
+        if let Some(path) = config.filter(|_| file.password.is_some() || file.token.is_some()) {
+            secrets::warn_of_readers(&path);
+        }
+        let mut options = Options::check(arguments, file)?;
+        if let Some(path) = &options.password_file {
+            options.password = Some(secrets::read_file(path)?);
+        }
+        Ok(options)
     }
 
     fn check(arguments: StartArguments, file: File) -> Result<Options, String> {
@@ -461,7 +495,11 @@ impl Options {
             (None, None) => Level::Info,
         };
         let log_format = arguments.log_format.or(file.log_format).unwrap_or_default();
-        let password = arguments.password.or(file.password);
+        // What is said closer to the start beats what is said further away, whichever of the two it is.
+        let (password, password_file) = match (arguments.password, arguments.password_file) {
+            (None, None) => (file.password, file.password_file),
+            given => given,
+        };
         if password.as_ref().is_some_and(String::is_empty) {
             return Err("--password is empty: everybody would be let in. Leave it out if that is meant".to_owned());
         }
@@ -507,6 +545,10 @@ impl Options {
             peer_tls: arguments.peer_tls.or(file.peer_tls).unwrap_or_default(),
             dir,
             password,
+            password_file,
+            protected_mode: doors::protected_mode(arguments.protected_mode.or(file.protected_mode))?,
+            http_hosts: doors::hosts(arguments.http_host.or(file.http_host))?,
+            http_origins: doors::origins(arguments.http_origin.or(file.http_origin))?,
             value_bytes_max: value_bytes_max as usize,
             request_timeout,
             compare_every,

@@ -50,7 +50,7 @@ impl PeerSecurity {
     pub(crate) fn of(options: &Options) -> Result<Option<PeerSecurity>, String> {
         let Some(path) = &options.cluster_secret else { return Ok(None) };
         let named = |text: String| format!("--cluster-secret {}: {text}", path.display());
-        let text = String::from_utf8(read_private(path).map_err(named)?);
+        let text = String::from_utf8(read_private(path, Readers::Group).map_err(named)?);
         let secret = ClusterSecret::parse(&text.unwrap_or_default()).map_err(named)?;
         let key = load_key(&options.dir)?;
         let tls = PeerTls::new(&key, secret)?;
@@ -64,7 +64,7 @@ fn load_key(folder: &Path) -> Result<NodeKey, String> {
     let path = folder.join(KEY_FILE);
     let named = |text: String| format!("{}: {text}", path.display());
     match std::fs::symlink_metadata(&path) {
-        Ok(_) => NodeKey::from_pkcs8(&read_private(&path).map_err(named)?).map_err(named),
+        Ok(_) => NodeKey::from_pkcs8(&read_private(&path, Readers::Owner).map_err(named)?).map_err(named),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = NodeKey::generate()?;
             // Whole or not at all.
@@ -82,12 +82,25 @@ fn load_key(folder: &Path) -> Result<NodeKey, String> {
     }
 }
 
-/// Reads a file that nobody but its owner may read. Links are not followed.
+/// Who may read a file that is a secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Readers {
+    /// Its owner, and no link is followed: it stands in a node's folder.
+    Owner,
+    /// Its group, too: an operator has named it, and secrets that Kubernetes mounts are links to files of root and a group.
+    Group,
+}
+
+/// Reads a file that is a secret.
 ///
 /// # Errors
 /// What is wrong with it, and what to do.
-pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, String> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+fn read_private(path: &Path, readers: Readers) -> Result<Vec<u8>, String> {
+    let (flags, forbidden) = match readers {
+        Readers::Owner => (rustix::fs::OFlags::NOFOLLOW, 0o077),
+        Readers::Group => (rustix::fs::OFlags::empty(), 0o037),
+    };
+    let flags = flags | rustix::fs::OFlags::NONBLOCK;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(number) if number == rustix::io::Errno::LOOP.raw_os_error() => {
@@ -99,7 +112,7 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, String> {
     if !about.is_file() {
         return Err("it is no plain file".to_owned());
     }
-    if about.mode() & 0o077 != 0 {
+    if about.mode() & forbidden != 0 {
         return Err(format!(
             "others can read it (its mode is {:o}): chmod 600 {}",
             about.mode() & 0o777,
@@ -240,15 +253,27 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed() {
+    fn no_link_in_a_folder_is_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         write_private(&target, b"secret").expect("written");
-        assert_eq!(read_private(&target).as_deref(), Ok(&b"secret"[..]));
+        assert_eq!(read_private(&target, Readers::Owner).as_deref(), Ok(&b"secret"[..]));
         std::os::unix::fs::symlink(&target, &link).expect("a link");
-        let said = read_private(&link).expect_err("it is a link");
+        let said = read_private(&link, Readers::Owner).expect_err("it is a link");
         assert!(said.contains("symbolic link"), "{said}");
         assert!(write_private(&link, b"other").is_err());
-        assert!(read_private(folder.path()).expect_err("it is a folder").contains("plain file"));
+        assert!(read_private(folder.path(), Readers::Owner).expect_err("it is a folder").contains("plain file"));
+    }
+
+    #[test]
+    fn a_secret_that_an_operator_mounts_may_be_a_link_that_a_group_reads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (target, link) = (folder.path().join("..data"), folder.path().join("cluster.secret"));
+        write_private(&target, b"secret").expect("written");
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        for (mode, is_read) in [(0o600, true), (0o440, true), (0o640, true), (0o644, false), (0o660, false)] {
+            std::fs::set_permissions(&target, Permissions::from_mode(mode)).expect("changed");
+            assert_eq!(read_private(&link, Readers::Group).is_ok(), is_read, "{mode:o}");
+        }
     }
 }

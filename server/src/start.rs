@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,15 +25,15 @@ use crate::errands::{self, Errands};
 use crate::event_loop::{self, Control, Ending, Frame, Parts};
 use crate::exit::{self, Failure};
 use crate::full_sync::{self, FullSyncs};
-use crate::http::{self, HttpOptions};
+use crate::http::{self, HttpOptions, Visitors};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::peer_tls::PeerSecurity;
 use crate::standing::{Known, Standing};
 use crate::systemd::Notifier;
 use crate::{
-    advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, naming, snapshots,
-    workers,
+    advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, naming, private,
+    snapshots, workers,
 };
 
 /// The store's folder in that of the node.
@@ -112,6 +113,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
 
     low_disk::make_room_to_start(&options.dir, options.disk_low_mark);
     let disk = Files::open(&options.dir).map_err(cannot_open)?.with_direct_writes(options.direct_writes);
+    private::narrow(&options.dir);
     let in_folder = |what: &str, error: &io::Error| format!("{what} in {}: {error}", options.dir.display());
     if let Some(asked) = &options.join {
         notifier.status(&format!("asks {asked} to be let into the cluster, if it has not joined yet"));
@@ -121,6 +123,12 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let announce = standing.move_to(options);
     let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());
     let peer = listen("the address in --cluster (or --peer)", naming::resolve(&peer_address)?)?;
+    if security.is_none() && peer.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
+        log::warning(
+            "NO SECRET: links to other nodes are in plain text, and whoever reaches this node's address for peers reads and writes everything. \
+             Make a secret (dictum init), and give it to all nodes (--cluster-secret FILE; while they run, one after the other with --peer-tls prefer)",
+        );
+    }
     let cluster_address = cluster.as_ref().map_or(String::new(), |it| announced(it, options, standing.own()));
     let reads = format!("reads the journal and opens the store in {}", options.dir.display());
     notifier.status(&reads);
@@ -207,6 +215,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         io_threads: options.io_threads,
         request_timeout: options.request_timeout,
         password: options.password.clone(),
+        protected_mode: options.protected_mode,
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
         snapshots: flush_settings(memory::Plan::of(memory_bytes).snapshots(options.value_bytes_max), seed),
         large_writes: node::LargeWriteSettings::default(),
@@ -221,6 +230,13 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         applying: applied,
         planted: None,
     };
+    let is_protected = Arc::new(AtomicBool::new(config.refuses_other_machines()));
+    let visitors = Visitors {
+        hosts: own_names(options, &standing),
+        origins: options.http_origins.clone(),
+        is_protected: Arc::clone(&is_protected),
+    };
+    warn_of_strangers(options);
     let mut outbox = Outbox::default();
     notifier.status(&format!("carries out what is in the journal in {}", options.dir.display()));
     let node = Node::start(config, recovered, clock.now(), &mut outbox)
@@ -269,6 +285,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         password: options.password.clone(),
         journal_syncs: journal.syncs(),
         dir: options.dir.clone(),
+        visitors,
         connections_max: shares.http,
     };
     let serve_http = move || {
@@ -320,6 +337,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         store,
         cache: options.cache,
         clients_max: shares.clients,
+        is_protected,
         porters: options.io_threads.saturating_sub(1),
         commit_here: options.commit_here,
         name: options.name.clone(),
@@ -456,6 +474,45 @@ fn announced(listener: &TcpListener, options: &Options, own: &Member) -> String 
         Some((host, _)) if address.ip().is_unspecified() => format!("{host}:{}", address.port()),
         _ => address.to_string(),
     }
+}
+
+/// The names of this node, for requests over HTTP: a page of a foreign name must not pass for one of its own.
+fn own_names(options: &Options, standing: &Standing) -> Vec<String> {
+    let peer = Some(standing.own().peer_address.as_str());
+    let addresses = [peer, options.peer_announce.as_deref(), options.cluster_announce.as_deref()];
+    let hosts = addresses.into_iter().flatten().filter_map(|address| address.rsplit_once(':'));
+    let machine = rustix::system::uname().nodename().to_str().unwrap_or_default().to_owned();
+    let own = hosts.map(|(host, _)| host.to_owned()).chain([options.name.clone(), machine]);
+    own.chain(options.http_hosts.iter().cloned()).filter(|name| !name.is_empty()).collect()
+}
+
+/// Says loudly what becomes of clients of other machines if no password is set.
+fn warn_of_strangers(options: &Options) {
+    let listeners = [
+        ("--resp", Some(options.resp)),
+        ("--http", Some(options.http)),
+        ("--cluster-address", options.cluster_address),
+    ];
+    let open = listeners.into_iter().filter_map(|(flag, address)| Some((flag, address?)));
+    let open: Vec<String> = open
+        .filter(|(_, address)| !address.ip().to_canonical().is_loopback())
+        .map(|(flag, address)| format!("{flag} {address}"))
+        .collect();
+    if open.is_empty() || options.password.is_some() {
+        return;
+    }
+    let open = open.join(", ");
+    log::warning(&if options.protected_mode {
+        format!(
+            "PROTECTED MODE: this node listens beyond its own machine ({open}) and has no password, so clients of other machines are refused. Give all \
+             nodes a --password-file FILE, or, in a network that you trust, --protected-mode no"
+        )
+    } else {
+        format!(
+            "NO PASSWORD: everybody who reaches this node ({open}) reads and writes everything in the cluster, and can shut it down. Give all nodes a \
+             --password-file FILE unless every machine in that network is trusted"
+        )
+    });
 }
 
 /// 64 bits that nobody can foretell: the standard library takes the keys of its hash maps from the system.

@@ -1,5 +1,6 @@
 //! `dictum status`, and the shape of what `DICTUM.STATUS` answers.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::cli::connection::{Connection, Endpoint};
 use crate::options::Wait;
+use crate::secrets;
 
 mod table;
 
@@ -231,14 +233,24 @@ pub struct StatusArguments {
     /// Password, where the cluster asks for one.
     #[arg(long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
+    /// File whose first line is the password; it beats --password.
+    #[arg(long, value_name = "FILE", env = "DICTUM_PASSWORD_FILE")]
+    password_file: Option<PathBuf>,
 }
 
 /// Prints the state of a cluster.
 #[must_use]
 pub fn run(arguments: StatusArguments) -> ExitCode {
     let begun = Instant::now();
+    let password = match secrets::choose(arguments.password, arguments.password_file.as_ref()) {
+        Ok(password) => password,
+        Err(reason) => {
+            eprintln!("dictum status: {reason}");
+            return ExitCode::FAILURE;
+        }
+    };
     let (outcome, trouble) = loop {
-        let outcome = ask(&arguments.at, arguments.password.as_deref());
+        let outcome = ask(&arguments.at, password.as_deref());
         let trouble = match &outcome {
             Ok(status) => status.trouble(),
             Err(message) => Some(message.clone()),
@@ -283,7 +295,7 @@ pub(crate) fn read(endpoint: &Endpoint, connection: &mut Connection) -> Result<C
     })?;
     if let Some(error) = reply.as_error() {
         return Err(if error.starts_with("NOAUTH") {
-            format!("the node at {endpoint} asks for a password: give it by --password or DICTUM_PASSWORD")
+            format!("the node at {endpoint} asks for a password: give it by --password-file or DICTUM_PASSWORD")
         } else {
             format!("the server at {endpoint} is no Dictum node, or of another version: {error}")
         });

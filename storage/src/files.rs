@@ -6,11 +6,14 @@
 )]
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskFile};
 use crate::identity::IDENTITY_NAME;
@@ -33,6 +36,50 @@ const DIRECT_FLAGS: Option<i32> = Some(0o200_000 | 0o10000);
     any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64", target_arch = "arm")
 )))]
 const DIRECT_FLAGS: Option<i32> = None;
+
+/// Flags for every file that is opened by a fixed name: a symbolic link of that name, which another user may have put there, is not followed.
+const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits() as i32;
+/// Permissions of a new folder.
+const FOLDER_MODE: u32 = 0o700;
+/// Permissions of new files, as far as the process's umask allows them: a group that the folder lets in may read.
+const FILE_MODE: u32 = 0o640;
+/// Those of the lock, which is made before it is known whose the folder is.
+const LOCK_MODE: u32 = 0o600;
+
+/// For reading and writing a file of a folder of ours, which `create` options may be added to. It does not follow a symbolic link, and makes no
+/// file that other users can read.
+#[must_use]
+pub fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(FILE_MODE).custom_flags(NO_FOLLOW);
+    options
+}
+
+/// Makes a folder that only its owner can enter, and those above it as usual. One that is there stays as it is.
+///
+/// # Errors
+/// Those of the file system.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// Says of a file that was not opened because it is a symbolic link that it is one.
+#[must_use]
+pub fn explain_link(name: &str, error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(Errno::LOOP.raw_os_error()) {
+        return error;
+    }
+    io::Error::new(
+        error.kind(),
+        format!("{name} is a symbolic link, and is not followed; see who put it there, and remove it"),
+    )
+}
 
 /// A node's folder, locked for this process until the last clone is dropped.
 #[derive(Clone, Debug)]
@@ -110,11 +157,10 @@ impl Files {
     pub fn open(path: impl AsRef<Path>) -> Result<Files, FolderError> {
         let path = path.as_ref();
         let io_error = |error| FolderError::Io { folder: path.to_path_buf(), error };
-        fs::create_dir_all(path).map_err(io_error)?;
+        create_private_folder(path).map_err(io_error)?;
         refuse_foreign(path)?;
-        let lock_path = path.join(LOCK_NAME);
-        let mut lock =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(lock_path).map_err(io_error)?;
+        let lock = private_file().mode(LOCK_MODE).create(true).truncate(false).open(path.join(LOCK_NAME));
+        let mut lock = lock.map_err(|error| io_error(explain_link(LOCK_NAME, error)))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -184,14 +230,14 @@ impl Disk for Files {
     type File = RealFile;
 
     fn open(&self, name: &str) -> io::Result<RealFile> {
-        let file = OpenOptions::new().read(true).write(true).open(self.join(name))?;
+        let file = private_file().open(self.join(name)).map_err(|error| explain_link(name, error))?;
         Ok(RealFile { file, synced_by_write: false })
     }
 
     fn open_for_blocks(&self, name: &str) -> io::Result<RealFile> {
         if self.direct
             && let Some(flags) = DIRECT_FLAGS
-            && let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(self.join(name))
+            && let Ok(file) = private_file().custom_flags(flags | NO_FOLLOW).open(self.join(name))
             && takes_blocks(&file)
         {
             return Ok(RealFile { file, synced_by_write: true });
@@ -200,7 +246,8 @@ impl Disk for Files {
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<RealFile> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.join(name))?;
+        let made = private_file().create(true).truncate(true).open(self.join(name));
+        let file = made.map_err(|error| explain_link(name, error))?;
         let fill = || {
             let zeros = vec![0; ZERO_CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(ZERO_CHUNK_BYTES))];
             let mut written = 0;

@@ -26,7 +26,7 @@ pub mod verify;
 
 pub use cache::{CachePolicy, CacheSettings, CacheStats, CachedStore};
 pub use disk::{Disk, DiskFile};
-pub use files::{Files, FolderError, LOCK_NAME};
+pub use files::{Files, FolderError, LOCK_NAME, create_private_folder, explain_link, private_file};
 pub use identity::{IDENTITY_NAME, Identity, LoadedIdentity};
 pub use journal::{CommitError, Damage, Journal, JournalOptions, Preparation, Prepared, Recovered, Tail};
 pub use lsm::{

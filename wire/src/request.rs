@@ -22,8 +22,8 @@ use base::limits::{
 };
 
 use crate::arguments::{ArgumentsRef, Span};
-use crate::inline;
 use crate::reply::{Protocol, ReplyWriter};
+use crate::{http, inline};
 use base::number::parse_integer;
 
 /// Memory that a parser keeps between commands; what a larger one needed is given back.
@@ -34,6 +34,8 @@ const STRANGER_WORDS_MAX: usize = 10;
 const STRANGER_WORD_BYTES_MAX: usize = 16 * 1024;
 /// What a word counts beside its bytes: its length, in an entry of the log.
 const WORD_OVERHEAD_BYTES: usize = 4;
+/// The first byte of a TLS connection (RFC 8446, 5.1). No command begins with it.
+const TLS_HANDSHAKE: u8 = 0x16;
 /// How far a claimed length is believed before its bytes arrive.
 const TRUSTED_BYTES_MAX: usize = 64 * 1024;
 
@@ -97,6 +99,20 @@ pub enum ProtocolError {
     TooBigInline,
     /// An inline command whose quotes do not match.
     UnbalancedQuotes,
+    /// The other side speaks another protocol. The connection is closed without a reply, and
+    /// nothing more of it is read. See [`Foreign`].
+    Foreign(Foreign),
+}
+
+/// A protocol that a web page can make its visitor's browser speak to any port. Its lines must not
+/// be taken for inline commands: the page chooses some of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Foreign {
+    /// An inline command that is the first line of an HTTP request, or its line `Host:`.
+    Http,
+    /// A line that begins as a TLS handshake does. A server that the page's author owns can put
+    /// lines of its choice into a handshake (the session ticket).
+    Tls,
 }
 
 impl ProtocolError {
@@ -132,6 +148,8 @@ impl fmt::Display for ProtocolError {
             ProtocolError::UnauthenticatedBulkLength => f.write_str("unauthenticated bulk length"),
             ProtocolError::TooBigInline => f.write_str("too big inline request"),
             ProtocolError::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
+            ProtocolError::Foreign(Foreign::Http) => f.write_str("HTTP at the port for RESP"),
+            ProtocolError::Foreign(Foreign::Tls) => f.write_str("TLS at the port for plain RESP"),
         }
     }
 }
@@ -319,6 +337,9 @@ impl RequestParser {
             match self.state {
                 State::Failed(_) => break,
                 State::Start => {
+                    if input[0] == TLS_HANDSHAKE {
+                        return Err(ProtocolError::Foreign(Foreign::Tls));
+                    }
                     self.line.clear();
                     self.state = if input[0] == b'*' { State::Count } else { State::Inline };
                 }
@@ -429,7 +450,9 @@ impl RequestParser {
             spans.push(Span { start: buffer.len() as u32, length: word.len() as u32 });
             buffer.extend_from_slice(word);
         })
-        .map_err(|_| ProtocolError::UnbalancedQuotes)
+        .map_err(|_| ProtocolError::UnbalancedQuotes)?;
+        let words = ArgumentsRef::from_spans(&self.buffer, &self.spans);
+        if http::is_line_of_a_request(words) { Err(ProtocolError::Foreign(Foreign::Http)) } else { Ok(()) }
     }
 
     /// Ends a command.

@@ -247,13 +247,7 @@ static SETTINGS: &[Setting] = &[
         "latency-tracking",
         |thresholds| (if thresholds.durations_kept { "yes" } else { "no" }).to_owned(),
         |thresholds, value| {
-            thresholds.durations_kept = if value.eq_ignore_ascii_case(b"yes") {
-                true
-            } else if value.eq_ignore_ascii_case(b"no") {
-                false
-            } else {
-                return Err("argument must be 'yes' or 'no'".to_owned());
-            };
+            thresholds.durations_kept = yes_or_no(value)?;
             Ok(())
         },
     ),
@@ -297,6 +291,14 @@ static SETTINGS: &[Setting] = &[
             let bytes = memory(value, VALUE_BYTES_MAX_MIN, base::limits::VALUE_BYTES_MAX as u64)?;
             // Not above VALUE_BYTES_MAX, which is of this type.
             config.value_bytes_max = bytes as usize;
+            Ok(())
+        },
+    ),
+    tunable(
+        "protected-mode",
+        |tunables| (if tunables.protected_mode { "yes" } else { "no" }).to_owned(),
+        |tunables, value| {
+            tunables.protected_mode = yes_or_no(value)?;
             Ok(())
         },
     ),
@@ -352,6 +354,11 @@ fn out_of_range(least: impl Display, most: impl Display) -> String {
 
 fn parsed(value: &[u8]) -> Result<i64, String> {
     data::args::parse_integer(value).ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())
+}
+
+fn yes_or_no(value: &[u8]) -> Result<bool, String> {
+    let is = |word: &[u8]| value.eq_ignore_ascii_case(word);
+    if is(b"yes") || is(b"no") { Ok(is(b"yes")) } else { Err("argument must be 'yes' or 'no'".to_owned()) }
 }
 
 fn integer(value: &[u8], least: i64, most: i64) -> Result<i64, String> {

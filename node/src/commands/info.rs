@@ -235,6 +235,8 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("tracking_total_items", node.tracking.items_count());
     fields.put("tracking_total_prefixes", node.tracking.prefixes_count());
     fields.put("total_error_replies", stats.errors);
+    fields.put("acl_access_denied_auth", stats.auth_failures);
+    fields.put("dictum_foreign_connections", stats.foreign_connections);
 }
 
 /// Keys that a bucket of the kind `cache` has evicted, since the start.

@@ -22,10 +22,12 @@ use crate::detector::Detector;
 use crate::door::{Config, DiskRoom, Level, Outbox, Planted, Recovered};
 use crate::entry::Life;
 use crate::errands::Errands;
+use crate::foreign::RareLine;
 use crate::founding::Founding;
 use crate::full_sync::FullSyncs;
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
+use crate::guesses::Guesses;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
 use crate::large::LargeWrites;
@@ -128,7 +130,12 @@ impl Node {
         .map_err(StartError)?;
         let others = roll.ids().filter(|id| *id != config.me);
         let clients_limit = ClientsLimit::Bytes(config.clients_bytes_max);
-        let tunables = Tunables { clients_limit, clients_max: config.clients_max, ..Tunables::default() };
+        let tunables = Tunables {
+            clients_limit,
+            clients_max: config.clients_max,
+            protected_mode: config.protected_mode,
+            ..Tunables::default()
+        };
         let boot = recovered.journal.next_number;
         let mut node = Node {
             now,
@@ -183,6 +190,8 @@ impl Node {
             to_close: Vec::new(),
             strangers: VecDeque::new(),
             next_relief: now.time,
+            foreign_line: RareLine::default(),
+            guesses: Guesses::default(),
             comparison: Comparison::default(),
             errands: Errands::default(),
             full_syncs: FullSyncs::default(),
@@ -214,6 +223,7 @@ impl Node {
             caches_told: false,
             // The owner has configured it so.
             clients_max_told: true,
+            protected_told: true,
             identity: None,
             doubtful_until: Position(0),
             next_order: now.time,

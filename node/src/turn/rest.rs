@@ -31,7 +31,8 @@ impl Node {
         if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() || self.step_over.is_active() {
             return None;
         }
-        let mut until = self.strangers_until().map_or(self.next_ping, |until| until.min(self.next_ping));
+        let mut until =
+            [self.strangers_until(), self.guesses_until()].into_iter().flatten().fold(self.next_ping, Time::min);
         for detector in &self.detectors {
             let is_trusted = self.trusted.get(usize::from(detector.peer.0)).is_some_and(|trusted| *trusted);
             // What it thinks by now is not known to the groups yet.

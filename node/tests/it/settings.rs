@@ -91,6 +91,33 @@ fn what_bounds_clients_holds_at_all_nodes_and_after_a_restart() {
 }
 
 #[test]
+fn protected_mode_holds_at_all_nodes_and_after_a_restart() {
+    let mut cluster = three();
+    assert_eq!(value(&mut cluster, 0, "protected-mode"), "yes");
+    assert_eq!(cluster.protected.len(), 0, "the owner has configured it so");
+    let wrong =
+        "-ERR CONFIG SET failed (possibly related to argument 'protected-mode') - argument must be 'yes' or 'no'";
+    transcript(&mut cluster, &[("CONFIG SET protected-mode maybe", wrong), ("CONFIG SET protected-mode No", "+OK")]);
+    pass_until(&mut cluster, "all are told", |cluster| cluster.protected.len() == 3);
+    assert!(cluster.protected.values().all(|refuses| !refuses));
+    let journal = cluster.journal(1);
+    cluster.protected.clear();
+    cluster.restart(1, journal);
+    pass_until(&mut cluster, "it is told again", |cluster| cluster.protected.get(&1) == Some(&false));
+    cluster.open(1, CLIENT);
+    assert_eq!(value(&mut cluster, 1, "protected-mode"), "no");
+    assert_eq!(cluster.ask(0, "CONFIG SET protected-mode yes"), "+OK\r\n");
+    pass_until(&mut cluster, "all are told", |cluster| cluster.protected == [(0, true), (1, true), (2, true)].into());
+    // With a password there is nothing to refuse.
+    let mut cluster = Cluster::with(1, |config| {
+        config.password = Some("secret".to_owned());
+        config.protected_mode = false;
+    });
+    transcript(&mut cluster, &[("AUTH secret", "+OK"), ("CONFIG SET protected-mode yes", "+OK")]);
+    pass_until(&mut cluster, "it is told", |cluster| cluster.protected.get(&0) == Some(&false));
+}
+
+#[test]
 fn a_node_that_may_open_few_files_lets_in_as_many_clients_as_it_can() {
     let mut cluster = Cluster::with(3, |config| {
         if config.me.0 == 2 {

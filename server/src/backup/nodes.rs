@@ -94,7 +94,7 @@ impl Nodes {
             known.extend(is_new.then(|| endpoint.clone()));
             is_new
         });
-        let (password, bucket) = (asked.password().map(str::to_owned), "default".to_owned());
+        let (password, bucket) = (asked.password()?, "default".to_owned());
         Ok(Nodes { endpoints, current: 0, password, connection: None, bucket })
     }
 

@@ -1,11 +1,13 @@
 //! Arguments that all commands have which ask a cluster, and how these commands end.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::connection::{Connection, Endpoint};
+use crate::secrets;
 use crate::status::open;
 
 /// Which node is asked, and how the answer is printed.
@@ -34,17 +36,20 @@ pub struct Asked {
         hide_env_values = true
     )]
     password: Option<String>,
+    /// File whose first line is the password; it beats --password.
+    #[arg(long, global = true, display_order = 103, value_name = "FILE", env = "DICTUM_PASSWORD_FILE")]
+    password_file: Option<PathBuf>,
 }
 
 impl Asked {
     /// These nodes, with this password.
     pub(crate) fn of(at: String, password: Option<String>) -> Asked {
-        Asked { at, json: false, password }
+        Asked { at, json: false, password, password_file: None }
     }
 
     /// Connects to the node. An error says what to do.
     pub(crate) fn open(&self) -> Result<(Endpoint, Connection), String> {
-        open(&self.at, self.password.as_deref())
+        open(&self.at, self.password()?.as_deref())
     }
 
     /// All that were named.
@@ -52,8 +57,9 @@ impl Asked {
         self.at.split(',').map(Endpoint::parse).collect()
     }
 
-    pub(crate) fn password(&self) -> Option<&str> {
-        self.password.as_deref()
+    /// The password, of the file if one is named. An error says what is wrong with that.
+    pub(crate) fn password(&self) -> Result<Option<String>, String> {
+        secrets::choose(self.password.clone(), self.password_file.as_ref())
     }
 }
 

@@ -13,11 +13,14 @@ mod session;
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use connection::Endpoint;
 use output::Style;
 use session::{Session, SessionOptions};
+
+use crate::secrets;
 
 /// Arguments of `dictum cli`.
 #[derive(clap::Args, Debug)]
@@ -38,6 +41,9 @@ pub struct CliArguments {
     /// Password, where the cluster asks for one.
     #[arg(short = 'a', long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
+    /// File whose first line is the password; it beats --password.
+    #[arg(long, value_name = "FILE", env = "DICTUM_PASSWORD_FILE")]
+    password_file: Option<PathBuf>,
     /// Speak RESP2; the default is RESP3.
     #[arg(long)]
     resp2: bool,
@@ -62,9 +68,16 @@ pub struct CliArguments {
 #[must_use]
 pub fn run(arguments: CliArguments) -> ExitCode {
     let raw = arguments.raw || (!arguments.no_raw && !io::stdout().is_terminal());
+    let password = match secrets::choose(arguments.password, arguments.password_file.as_ref()) {
+        Ok(password) => password,
+        Err(reason) => {
+            eprintln!("dictum cli: {reason}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut session = Session::new(SessionOptions {
         endpoint: Endpoint { host: arguments.host, port: arguments.port },
-        password: arguments.password,
+        password,
         resp2: arguments.resp2,
         style: if raw { Style::Raw } else { Style::Pretty },
     });

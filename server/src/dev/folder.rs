@@ -1,6 +1,6 @@
 //! The folder of `dictum dev`: made by us, marked as ours, locked while in use.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -50,20 +50,17 @@ impl DevFolder {
                     ));
                 }
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => fs::create_dir_all(path).map_err(failed)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                storage::create_private_folder(path).map_err(failed)?
+            }
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
                 return Err(format!("{} is a file; choose another --dir", path.display()));
             }
             Err(error) => return Err(failed(error)),
         }
         let path = fs::canonicalize(path).map_err(failed)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(MARKER))
-            .map_err(failed)?;
+        let opened = storage::private_file().create(true).truncate(false).open(path.join(MARKER));
+        let mut file = opened.map_err(|error| failed(storage::explain_link(MARKER, error)))?;
         let locked = file.try_lock();
         let mut text = String::new();
         (&mut file).take(MARKER_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! Step 5 of a turn: what the node wants done.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use base::Now;
@@ -24,6 +25,16 @@ impl EventLoop {
         }
         if let Some(most) = self.outbox.clients_max.take() {
             self.clients_max = most;
+        }
+        if let Some(refuses) = self.outbox.refuses_other_machines.take() {
+            // With a password it changes nothing.
+            if self.is_protected.swap(refuses, Ordering::Relaxed) != refuses {
+                log::warning(if refuses {
+                    "protected mode is on: clients of other machines are refused"
+                } else {
+                    "protected mode is off, and no password is set: everybody who reaches this node reads and writes everything"
+                });
+            }
         }
         if let Some(nodes) = self.outbox.roll.take() {
             self.peers.follow(nodes, now.time);

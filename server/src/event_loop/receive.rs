@@ -1,10 +1,11 @@
 //! Step 2 of a turn: what the sockets bring.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::Now;
+use base::{Now, Time};
 use mio::net::TcpStream;
 use mio::{Events, Token};
 use node::{ConnectionId, Input, Listener};
@@ -26,7 +27,38 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// What a client of another machine is told in protected mode: the text of Redis 7.4, with the ways out that Dictum has.
+const PROTECTED: &[u8] = b"-DENIED Dictum is running in protected mode because protected mode is enabled and no password is set for the default user. \
+In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Dictum you may adopt \
+one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by \
+connecting to Dictum from the same host the server is running, however MAKE SURE Dictum is not publicly accessible from internet if you do so. The \
+change is permanent and holds at all nodes. 2) Alternatively you can just disable the protected mode by setting the protected-mode option to 'no' in \
+the nodes' configuration files, and then restarting the nodes. 3) If you started the server manually just for testing, restart it with the \
+'--protected-mode no' option. 4) Set up an authentication password for the default user, with '--password-file FILE' at every node. NOTE: You only \
+need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+/// Least time between two lines in the log about that.
+const REFUSED_LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Whether the other end is on this machine. An address of IPv4 within one of IPv6 counts as itself.
+fn is_of_this_machine(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
 impl EventLoop {
+    /// Protected mode: tells a client of another machine why, and lets it go.
+    fn refuse_other_machine(&mut self, mut stream: TcpStream, address: SocketAddr, now: Time) {
+        // What it has sent already is read: where something lies unread, closing throws the answer away. The answer fits any socket's buffer.
+        let _ = stream.read(&mut self.buffer);
+        let _ = stream.write(PROTECTED);
+        if self.refused_at.is_none_or(|at| now.since(at) >= REFUSED_LINE_EVERY) {
+            self.refused_at = Some(now);
+            log::warning(&format!(
+                "client {address} refused: it is on another machine, no password is set, and protected mode is on. Give the nodes a \
+                 --password-file, or, in a network that you trust, --protected-mode no"
+            ));
+        }
+    }
+
     /// Step 2 of a turn.
     pub(super) fn take_sockets(&mut self, events: &Events, now: Now) {
         let EventLoop { node, outbox, peers, buffer, poll, sockets, .. } = self;
@@ -81,6 +113,10 @@ impl EventLoop {
                     return;
                 }
             };
+            if self.is_protected.load(Ordering::Relaxed) && !is_of_this_machine(address.ip()) {
+                self.refuse_other_machine(stream, address, now.time);
+                continue;
+            }
             if self.sockets.count() + self.porters.count() >= self.clients_max {
                 let _ = stream.write(b"-ERR max number of clients reached\r\n");
                 continue;

@@ -3,6 +3,7 @@
 //! - [`request`] reads what several routes take, [`problem`] is every answer that is no success, [`text`] carries
 //!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
 //! - [`place`] tells which bucket and key a request is about, [`levels`] how safe and how new it wants them.
+//! - [`web_pages`] judges every request first: no web page gets further that is not meant to.
 //! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`nodes`], [`health`], [`metrics`]; [`openapi`] describes them.
 
 mod body;
@@ -21,6 +22,7 @@ mod place;
 mod problem;
 mod request;
 mod text;
+mod web_pages;
 
 use std::io;
 use std::net::TcpListener;
@@ -49,6 +51,8 @@ use metrics::HttpCounts;
 use place::{BucketName, Credentials, OwnBucket};
 use problem::{Access, Problem};
 use request::Budget;
+pub use web_pages::Visitors;
+use web_pages::{PageLog, Remote};
 
 /// Most HTTP connections of a node; more wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = base::limits::CONNECTIONS_DEFAULT;
@@ -74,6 +78,8 @@ pub struct HttpOptions {
     pub request_timeout: Duration,
     /// Password that a request must show, if any.
     pub password: Option<String>,
+    /// Names, origins and machines that are let in.
+    pub visitors: Visitors,
     /// Most connections; more wait to be accepted.
     pub connections_max: usize,
     /// How long the syncs of the node's journal took since the start; the threads that sync go on counting.
@@ -87,6 +93,7 @@ struct Api {
     pool: Pool,
     budget: Budget,
     counts: HttpCounts,
+    page_log: PageLog,
     options: HttpOptions,
 }
 
@@ -121,8 +128,8 @@ pub fn fuzz_body(data: &[u8]) -> bool {
 async fn accept(listener: tokio::net::TcpListener, connections_max: usize, router: Router) {
     let connections = Connections::new(connections_max);
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, remote) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(_) => {
                 // No file descriptors left, or the client is gone already: the listener itself stays good.
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -138,7 +145,8 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, route
         let Some(place) = connections.enter().await else { return };
         let inner = TowerToHyperService::new(router.clone());
         let of_requests = Arc::clone(&place);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(Remote(remote));
             let place = Arc::clone(&of_requests);
             place.work();
             let answer = inner.call(request);
@@ -167,6 +175,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         pool: Pool::new(bridge, password.clone(), options.request_timeout),
         budget: Budget::new(options.value_bytes_max),
         counts: HttpCounts::default(),
+        page_log: PageLog::default(),
         options,
     });
     let (router, description) = OpenApiRouter::with_openapi(openapi::head())
@@ -202,6 +211,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(Arc::clone(&api), authenticate))
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), web_pages::keep_out))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), metrics::count))
         .with_state(api)
 }
@@ -231,6 +241,11 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
     if let Some(password) = &api.options.password
         && let Err(problem) = check(&api, password, shown.as_ref(), own.as_ref()).await
     {
+        // Who shows nothing does not guess: browsers and libraries ask first whether a password is needed.
+        if shown.is_some() && problem.status == StatusCode::UNAUTHORIZED {
+            let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
+            api.page_log.tell(remote, &problem);
+        }
         return problem.into_response();
     }
     match own {

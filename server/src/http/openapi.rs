@@ -23,8 +23,14 @@ pub(super) const BUCKET_KEY: &str = "/v1/buckets/{name}/keys/{key}";
 /// What any route may answer beside its own.
 const COMMON: &[(&str, &str)] = &[
     ("400", "The request is malformed: a parameter, a header or the body."),
+    (
+        "403",
+        "DENIED: protected mode, and the client is on another machine. ORIGIN: a web page asks that is not let in (--http-origin). Nothing was done.",
+    ),
     ("404", "There is no such route."),
     ("405", "The route does not take this method; the header Allow names those that it takes."),
+    ("415", "FORM: a web page has sent a body of a type that a form can send to any server. Nothing was done."),
+    ("421", "MISDIRECTED: Host is no name of this node (--http-host). Nothing was done."),
     ("413", "The body, or the key, is larger than the server takes."),
     ("500", "The server is at fault."),
     ("503", "CLUSTERDOWN: no leader can be reached, or BUSY: too much is under way. Nothing was done; try again."),

@@ -39,5 +39,6 @@ mod synced;
 mod systemd;
 mod unsafe_recover;
 mod versions;
+mod web_pages;
 mod workers;
 mod zones;

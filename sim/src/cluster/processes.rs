@@ -48,6 +48,7 @@ impl<N: Door> Cluster<N> {
             io_threads: 1,
             request_timeout: std::time::Duration::from_millis(self.chaos.request_timeout_ms),
             password: None,
+            protected_mode: true,
             log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,
             snapshots: SnapshotSettings {
                 flush_bytes: self.chaos.log_bytes_per_snapshot,

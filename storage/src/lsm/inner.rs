@@ -6,7 +6,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ use super::view::Spaces;
 use super::write_back::{TableFollower, WrittenBack};
 use super::{LsmOptions, LsmStats, ORDERED_VALUE_BYTES_MAX, journal_check, keys};
 use crate::disk::is_full;
+use crate::files::{explain_link, private_file};
 use crate::memory::check_keys;
 
 /// fjall sleeps 100 ms at a time with four sealed memtables in a space; writers wait here, in small steps, for fewer than this.
@@ -82,7 +83,9 @@ impl Inner {
             return Err(damaged(&format!("opening it has crashed {crashes} times in a row")));
         }
         let journal = prepare_folder(&lsm)?;
-        fs::write(&opening, [crashes + 1]).map_err(disk)?;
+        let mark = private_file().create(true).truncate(true).open(&opening);
+        mark.and_then(|mut file| file.write_all(&[crashes + 1]))
+            .map_err(|error| disk(explain_link("opening", error)))?;
         let opened = Inner::open_checked(folder.to_path_buf(), &lsm, options, journal);
         // Only a crash of the process itself is counted; this one has come back.
         fs::remove_file(&opening).map_err(disk)?;
@@ -402,7 +405,7 @@ impl Inner {
         let path = self.folder.join("room");
         let chunk = vec![1; 1 << 20];
         let write = || {
-            let mut file = File::create(&path)?;
+            let mut file = private_file().create(true).truncate(true).open(&path)?;
             for _ in 0..self.options.memtable_bytes.div_ceil(chunk.len() as u64) {
                 file.write_all(&chunk)?;
             }

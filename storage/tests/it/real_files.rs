@@ -34,6 +34,36 @@ impl Drop for Folder {
     }
 }
 
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_new_folder_is_for_its_owner_and_no_link_in_it_is_followed() {
+    let folder = Folder::new();
+    let path = folder.path().join("above").join("node");
+    let files = Files::open(&path).unwrap();
+    files.create("journal-1", 10).unwrap();
+    assert_eq!((mode(&path), mode(&path.join("LOCK"))), (0o700, 0o600));
+    assert_eq!(mode(&path.join("journal-1")) & 0o027, 0, "a group may read it where the folder lets it in");
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, path.join("journal-2")).unwrap();
+    for made in [files.create("journal-2", 10), files.open("journal-2"), files.open_for_blocks("journal-2")] {
+        assert!(made.unwrap_err().to_string().contains("journal-2 is a symbolic link"));
+    }
+    drop(files);
+    fs::remove_file(path.join("LOCK")).unwrap();
+    std::os::unix::fs::symlink(&victim, path.join("LOCK")).unwrap();
+    let refused = Files::open(&path).unwrap_err();
+    assert!(
+        matches!(refused, FolderError::Io { .. }) && refused.to_string().contains("LOCK is a symbolic link"),
+        "{refused}"
+    );
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
 const OPTIONS: JournalOptions =
     JournalOptions { first_segment_bytes: 64 * 1024, segment_bytes: 256 * 1024, free_segments_max: 2 };
 

@@ -46,7 +46,7 @@ const COUNT: Form = Number(0, i64::MAX);
 /// Longest text that is kept.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// By name. The defaults are those of a Redis, or (`appendfsync`, `protected-mode` and a few more) what is true here.
+/// By name. The defaults are those of a Redis, or (`appendfsync` and a few more) what is true here.
 #[rustfmt::skip]
 pub(super) static KEPT: &[Kept] = &[
     kept("acl-pubsub-default", "", "resetchannels", OneOf(&["allchannels", "resetchannels"])),
@@ -142,7 +142,6 @@ pub(super) static KEPT: &[Kept] = &[
     kept("pidfile", "", "", Immutable),
     kept("proc-title-template", "", "{title} {listen-addr} {server-mode}", Text),
     kept("propagation-error-behavior", "", "ignore", OneOf(&["ignore", "panic", "panic-on-replicas"])),
-    kept("protected-mode", "", "no", YesNo),
     kept("rdb-del-sync-files", "", "no", YesNo),
     kept("rdb-save-incremental-fsync", "", "yes", YesNo),
     kept("rdbchecksum", "", "yes", Immutable),

@@ -44,6 +44,10 @@ const DOES: &[(&str, &str)] = &[
     ("notify-keyspace-events", "which events of keys listeners are told of"),
     ("port", "the port at which the node listens for clients; `dictum start --resp`"),
     ("proto-max-bulk-len", "longest value; `dictum start --value-bytes-max` is what it is before it is set"),
+    (
+        "protected-mode",
+        "whether a node without a password refuses clients of other machines; `dictum start --protected-mode` is what it is before it is set",
+    ),
     ("requirepass", "`dictum start --password`, at every node"),
     ("slowlog-log-slower-than", "microseconds from which on a command is kept; -1: none"),
     ("slowlog-max-len", "how many are kept"),

@@ -48,6 +48,7 @@ pub fn config(count: usize, me: u16) -> Config {
         io_threads: 1,
         request_timeout: Duration::from_secs(5),
         password: None,
+        protected_mode: true,
         log_bytes_per_snapshot: u64::MAX,
         snapshots: node::SnapshotSettings::default(),
         large_writes: node::LargeWriteSettings::default(),
@@ -102,6 +103,8 @@ pub struct Cluster {
     pub wake_at: BTreeMap<u16, Time>,
     /// How many clients the owner of each node may let in, if it was told since the start.
     pub clients_max: BTreeMap<u16, usize>,
+    /// Whether the owner of each node is to refuse clients of other machines, if it was told since the start.
+    pub protected: BTreeMap<u16, bool>,
     /// Blocks of snapshots that nodes want to be made, or taken.
     makes: Vec<(u16, BlockJob)>,
     takes: Vec<(u16, ReceiveJob)>,
@@ -177,6 +180,7 @@ impl Cluster {
             slow_saver: None,
             wake_at: BTreeMap::new(),
             clients_max: BTreeMap::new(),
+            protected: BTreeMap::new(),
             makes: Vec::new(),
             takes: Vec::new(),
             mail: Vec::new(),
@@ -343,6 +347,7 @@ impl Cluster {
         self.fatal = self.fatal.take().or(out.fatal.clone());
         self.wake_at.extend(out.wake_at.map(|at| (me, at)));
         self.clients_max.extend(out.clients_max.map(|most| (me, most)));
+        self.protected.extend(out.refuses_other_machines.map(|refuses| (me, refuses)));
         assert!(self.may_end || out.fatal.is_none(), "node {me}: {:?}", out.fatal);
         for (to, bytes) in out.peers {
             let way = self.distant.filter(|(node, _)| [me, to.0].contains(node)).map(|(_, way)| way);

@@ -21,6 +21,18 @@ pub(super) const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
     ),
     ("total_commands_processed", "dictum_commands_total", "counter", "Commands since the start."),
     ("total_error_replies", "dictum_error_replies_total", "counter", "Error replies since the start."),
+    (
+        "acl_access_denied_auth",
+        "dictum_auth_failures_total",
+        "counter",
+        "Wrong passwords, and names of no user, since the start.",
+    ),
+    (
+        "dictum_foreign_connections",
+        "dictum_foreign_connections_total",
+        "counter",
+        "Connections closed because they spoke HTTP or TLS at the port for RESP, as a web page makes a browser do.",
+    ),
     ("total_net_input_bytes", "dictum_client_input_bytes_total", "counter", "Bytes received from clients."),
     ("total_net_output_bytes", "dictum_client_output_bytes_total", "counter", "Bytes sent to clients."),
     ("expired_keys", "dictum_expired_keys_total", "counter", "Keys that reached their deadline."),

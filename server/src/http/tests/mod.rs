@@ -3,6 +3,7 @@
 mod buckets;
 mod fake;
 mod levels;
+mod web_pages;
 
 use std::time::Duration;
 
@@ -49,6 +50,15 @@ impl Server {
     }
 
     fn with(password: Option<&'static str>, value_bytes_max: usize, request_timeout: Duration) -> Server {
+        Server::visited(password, value_bytes_max, request_timeout, super::Visitors::default())
+    }
+
+    fn visited(
+        password: Option<&'static str>,
+        value_bytes_max: usize,
+        request_timeout: Duration,
+        visitors: super::Visitors,
+    ) -> Server {
         let (node, bridge) = FakeNode::start(password);
         let options = HttpOptions {
             node: "n1".to_owned(),
@@ -57,6 +67,7 @@ impl Server {
             password: password.map(str::to_owned),
             journal_syncs: std::sync::Arc::default(),
             dir: std::env::temp_dir(),
+            visitors,
             connections_max: 100,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -94,7 +94,20 @@ impl Cluster {
         let (name, dir) = (format!("n{}", number + 1), self.folder.path().join(format!("n{}", number + 1)));
         let http = format!("{}:{HTTP_PORT}", address(number));
         let dir_text = dir.to_str().expect("the folder's name is text");
-        let words = ["start", "--node", &name, "--resp", &resp(number), "--http", &http, "--dir", dir_text];
+        // Clients are on other machines, as the nodes see it.
+        let words = [
+            "start",
+            "--node",
+            &name,
+            "--resp",
+            &resp(number),
+            "--http",
+            &http,
+            "--dir",
+            dir_text,
+            "--protected-mode",
+            "no",
+        ];
         let arguments = words.into_iter().map(str::to_owned).chain(more.iter().cloned()).collect();
         self.nodes.push(Node { name, resp: resp(number), dir, arguments, process: None, earlier: Vec::new() });
         number
