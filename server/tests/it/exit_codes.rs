@@ -157,3 +157,19 @@ fn a_removed_node_ends_with_0() {
     assert_eq!(ends(join, "removed from the cluster, and is not to be started"), Some(0));
     assert!(first.stop(), "it ends well");
 }
+
+/// Help is as wide as the terminal, or as `COLUMNS` says where there is none; words that are longer stay whole.
+#[test]
+fn help_fits_the_terminal() {
+    for (words, columns) in [(&["start", "--help"][..], 60), (&["--help"], 60), (&["restore", "--help"], 80)] {
+        let mut command = dictum(words);
+        command.env("COLUMNS", columns.to_string());
+        let said = output(command);
+        assert!(said.status.success(), "{said:?}");
+        let text = String::from_utf8(said.stdout).expect("it is text");
+        for line in text.lines() {
+            let is_one_word = line.trim().split_whitespace().count() == 1;
+            assert!(line.chars().count() <= columns || is_one_word, "{words:?}, {columns}: {line}");
+        }
+    }
+}
