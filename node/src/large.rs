@@ -152,7 +152,10 @@ impl Node {
             self.large_writes.leave(number);
             self.probe("node: large write refused after its wait");
             let Some(mut session) = self.sessions.get_mut(&connection).and_then(Option::take) else { continue };
-            (session.block, session.deferred, session.queue) = (None, None, None);
+            (session.block, session.deferred) = (None, None);
+            if session.queue.take().is_some() {
+                session.watches.clear();
+            }
             self.refuse(&mut session, &TOO_LATE);
             self.sessions.insert(connection, Some(session));
             self.resume(connection);

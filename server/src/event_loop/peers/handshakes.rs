@@ -53,7 +53,7 @@ struct Order {
 enum Stage {
     /// The first bytes tell in which language the caller speaks.
     Listening,
-    Negotiating(Handshake),
+    Negotiating(Box<Handshake>),
 }
 
 struct UnderWay {
@@ -137,7 +137,7 @@ impl Desk {
         let Order { stream, dialled, remote } = order;
         let stage = match dialled {
             None => Ok(Stage::Listening),
-            Some(_) => self.security.tls.call().map(Stage::Negotiating),
+            Some(_) => self.security.tls.call().map(|handshake| Stage::Negotiating(Box::new(handshake))),
         };
         let stage = match stage {
             Ok(stage) => stage,
@@ -186,7 +186,7 @@ impl Desk {
     }
 
     /// Ends the handshake at this place.
-    fn end(&mut self, place: usize, outcome: Result<Option<Session>, String>) {
+    fn end(&mut self, place: usize, outcome: Result<Option<Box<Session>>, String>) {
         if let Some(UnderWay { stream, dialled, remote, .. }) = self.under_way[place].take() {
             self.arrive(stream, dialled, remote, outcome);
         }
@@ -198,7 +198,7 @@ impl Desk {
         mut stream: TcpStream,
         dialled: Option<NodeId>,
         remote: SocketAddr,
-        outcome: Result<Option<Session>, String>,
+        outcome: Result<Option<Box<Session>>, String>,
     ) {
         let outcome = outcome.and_then(|session| {
             self.poll.registry().deregister(&mut stream).map_err(|error| error.to_string())?;
@@ -206,7 +206,7 @@ impl Desk {
             let stream = TcpStream::from_std(std::net::TcpStream::from(stream));
             Ok(match session {
                 None => Socket::Plain(stream),
-                Some(session) => Socket::secured(stream, session),
+                Some(session) => Socket::secured(stream, *session),
             })
         });
         self.messenger.tell(Control::Arrived(Box::new(Arrival { dialled, remote, outcome })));
@@ -217,12 +217,12 @@ impl Desk {
 enum Next {
     Waits(Stage),
     /// With a session, or none for a link in plain text; or why there is no link.
-    Ends(Result<Option<Session>, String>),
+    Ends(Result<Option<Box<Session>>, String>),
 }
 
 fn go_on(stream: &mut TcpStream, stage: Stage, security: &PeerSecurity) -> Next {
     let handshake = match stage {
-        Stage::Negotiating(handshake) => handshake,
+        Stage::Negotiating(handshake) => *handshake,
         Stage::Listening => {
             let mut first = [0; 3];
             match stream.peek(&mut first).map(|count| (count, tls::begins_tls(&first[..count]))) {
@@ -244,8 +244,8 @@ fn go_on(stream: &mut TcpStream, stage: Stage, security: &PeerSecurity) -> Next 
         }
     };
     match handshake.advance(stream) {
-        Ok(Progress::Waits(handshake)) => Next::Waits(Stage::Negotiating(handshake)),
-        Ok(Progress::Done(session, _)) => Next::Ends(Ok(Some(session))),
+        Ok(Progress::Waits(handshake)) => Next::Waits(Stage::Negotiating(Box::new(handshake))),
+        Ok(Progress::Done(session, _)) => Next::Ends(Ok(Some(Box::new(session)))),
         Err(text) => Next::Ends(Err(text)),
     }
 }
