@@ -54,6 +54,11 @@ impl PeerSecurity {
         let secret = ClusterSecret::parse(&text.unwrap_or_default()).map_err(named)?;
         let key = load_key(&options.dir)?;
         let tls = PeerTls::new(&key, secret)?;
+        if options.peer_tls == PeerTlsMode::Prefer {
+            log::warning(
+                "PLAIN TEXT IS TAKEN: --peer-tls prefer serves everybody who reaches this node's address for peers, secret or not. When all nodes have the secret, start each once more without it",
+            );
+        }
         log::info(&format!("links to other nodes are under TLS; this node's key is {}", tls.hash()));
         Ok(Some(PeerSecurity { tls: Arc::new(tls), mode: options.peer_tls }))
     }

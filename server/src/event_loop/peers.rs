@@ -227,12 +227,7 @@ impl Peers {
                         handshakes.give(stream, None, remote);
                         continue;
                     }
-                    let strangers = self
-                        .links
-                        .iter()
-                        .flatten()
-                        .filter(|link| link.dialled.is_none() && link.stage == Stage::Greeting);
-                    if strangers.count() >= STRANGERS_MAX {
+                    if self.has_many_strangers() {
                         self.complain(now, format!("refused a link from {remote}: too many callers have not greeted"));
                         continue;
                     }
@@ -250,6 +245,12 @@ impl Peers {
                 }
             }
         }
+    }
+
+    /// Whether no more callers are taken that have not greeted.
+    fn has_many_strangers(&self) -> bool {
+        let greets = |link: &&Link| link.dialled.is_none() && link.stage == Stage::Greeting;
+        self.links.iter().flatten().filter(greets).count() >= STRANGERS_MAX
     }
 
     /// When [`Peers::tick`] wants to be called next.

@@ -5,6 +5,7 @@ use mio::Registry;
 
 use super::{Arrival, Peers, Stage};
 use crate::event_loop::Step;
+use crate::peer_tls::Socket;
 
 impl Peers {
     /// Whether the node that was called is to be spoken to under TLS. Where plain text may be, too, it is tried every other time.
@@ -24,7 +25,7 @@ impl Peers {
         let Some(mut link) = self.links[place].take() else { return };
         // If that fails it is watched by nobody, which the handshake's time limit ends.
         let _ = registry.deregister(link.socket.stream_mut());
-        let crate::peer_tls::Socket::Plain(stream) = link.socket else { return };
+        let Socket::Plain(stream) = link.socket else { return };
         if let Some(handshakes) = &self.handshakes {
             handshakes.give(stream, link.dialled, link.remote);
         }
@@ -34,6 +35,9 @@ impl Peers {
     pub(in crate::event_loop) fn arrive(&mut self, arrival: Arrival, registry: &Registry, now: Time) {
         let Arrival { dialled, remote, outcome } = arrival;
         let failed = match outcome {
+            Ok(Socket::Plain(_)) if dialled.is_none() && self.has_many_strangers() => {
+                "too many callers have not greeted".to_owned()
+            }
             Ok(socket) => {
                 let place = self.insert(socket, Stage::Greeting, dialled, remote, now);
                 // Its first frame may have come with the end of the handshake.
