@@ -163,6 +163,9 @@ impl Node {
         self.carrying = "";
         self.carry_out_command(session, arguments);
         self.carrying = "";
+        if session.deferred.is_none() {
+            self.large_writes.forget(session.id);
+        }
         // CLIENT CACHING is for one command, or one transaction.
         if said_before
             && session.queue.is_none()

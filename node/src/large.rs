@@ -5,9 +5,10 @@
 //! their way ([`WRITES_ON_THE_WAY_BYTES`]), and its connection waits until then. All partitions of a node count together, as they share one journal.
 //!
 //! A client that waits holds its own command, which counts as what its connection holds (`maxmemory-clients`), and nothing else. It waits in the order in which
-//! it came, and is refused after [`WAITS_FOR`] times the time of a request: its command was in no log, so that is a plain "not done".
+//! it came, and for as long as a request may wait. Then it is refused: its command was in no log, so that is a plain "not done". The time of a write that was
+//! admitted goes on from where it began to wait, but half of a request's time it has in any case.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use base::Time;
 use base::limits::{LARGE_WRITE_BYTES, WRITES_ON_THE_WAY_BYTES};
@@ -19,11 +20,8 @@ use crate::node::Node;
 use crate::pause;
 use crate::session::{Block, Session};
 
-/// A large write waits this many times as long as a request may take.
-const WAITS_FOR: u32 = 6;
-
 const TOO_LATE: Failure = Failure::Text(
-    "CLUSTERDOWN too many large writes are in front of this one; the command was not done, try again later",
+    "CLUSTERDOWN too many bytes of writes are on their way for another large one; the command was not done, try again later",
 );
 
 /// From which size on a write is a large one, and how much may be on its way when it leaves.
@@ -41,12 +39,13 @@ impl Default for LargeWriteSettings {
     }
 }
 
-/// The connections that wait with a large write, in the order in which they came.
+/// The connections that wait with a large write.
 #[derive(Debug, Default)]
 pub(crate) struct LargeWrites {
+    /// In the order in which they came: the connection, and since when.
     waiting: BTreeMap<u64, (ConnectionId, Time)>,
-    /// Those whose turn it is, until they have gone on with their command.
-    admitted: BTreeSet<ConnectionId>,
+    /// Those whose turn it is, until their command is done with, and since when they had waited.
+    admitted: BTreeMap<ConnectionId, Time>,
     next: u64,
 }
 
@@ -56,11 +55,10 @@ impl LargeWrites {
         self.waiting.is_empty()
     }
 
-    /// A connection begins to wait, until this time at the latest.
-    fn enter(&mut self, connection: ConnectionId, until: Time) -> u64 {
+    fn enter(&mut self, connection: ConnectionId, now: Time) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.waiting.insert(number, (connection, until));
+        self.waiting.insert(number, (connection, now));
         number
     }
 
@@ -69,29 +67,20 @@ impl LargeWrites {
         self.waiting.remove(&number);
     }
 
-    /// It is this connection's turn.
-    fn admit(&mut self, connection: ConnectionId) {
-        self.admitted.insert(connection);
-    }
-
-    /// Whether it is this connection's turn, which it takes.
-    fn take(&mut self, connection: ConnectionId) -> bool {
-        self.admitted.remove(&connection)
-    }
-
-    /// A connection is gone.
+    /// The command of a connection is done with, or the connection is gone.
     pub(crate) fn forget(&mut self, connection: ConnectionId) {
-        self.admitted.remove(&connection);
+        if !self.admitted.is_empty() {
+            self.admitted.remove(&connection);
+        }
     }
 
-    /// Who is next.
-    fn first(&self) -> Option<(u64, ConnectionId)> {
-        self.waiting.first_key_value().map(|(number, (connection, _))| (*number, *connection))
+    /// Since when a connection had waited whose turn it is.
+    fn since(&self, connection: ConnectionId) -> Option<Time> {
+        if self.admitted.is_empty() { None } else { self.admitted.get(&connection).copied() }
     }
 
-    /// Who has waited for too long. Everybody waits for the same time, so these are the first ones.
-    fn first_overdue(&self, now: Time) -> Option<(u64, ConnectionId)> {
-        self.waiting.first_key_value().filter(|(_, (_, until))| *until <= now).map(|(number, (id, _))| (*number, *id))
+    fn first(&self) -> Option<(u64, ConnectionId, Time)> {
+        self.waiting.first_key_value().map(|(number, (connection, since))| (*number, *connection, *since))
     }
 }
 
@@ -109,17 +98,26 @@ impl Node {
             Some(queue) if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"EXEC")) => queue.bytes,
             Some(_) => 0,
         };
-        if bytes < settings.from_bytes || !pause::writes(session, words) || self.large_writes.take(session.id) {
+        if bytes < settings.from_bytes || !pause::changes_data(session, words) {
             return false;
         }
-        if self.large_writes.is_empty() && self.bytes_on_the_way() < settings.on_the_way_bytes {
+        let has_room = || self.large_writes.is_empty() && self.bytes_on_the_way() < settings.on_the_way_bytes;
+        if self.large_writes.since(session.id).is_some() || has_room() {
             return false;
         }
         self.probe("node: large write waits for its turn");
-        let until = self.now.time + self.config.request_timeout * WAITS_FOR;
         session.deferred = Some(arguments.to_owned());
-        session.block = Some(Block::Large { number: self.large_writes.enter(session.id, until) });
+        session.block = Some(Block::Large { number: self.large_writes.enter(session.id, self.now.time) });
         true
+    }
+
+    /// Until when a write of this connection that is taken now may wait for its outcome.
+    pub(crate) fn deadline_of_write(&self, connection: ConnectionId) -> Time {
+        let (now, timeout) = (self.now.time, self.config.request_timeout);
+        match self.large_writes.since(connection) {
+            None => now + timeout,
+            Some(since) => (since + timeout).max(now + timeout / 2),
+        }
     }
 
     /// Bytes of writes of this node's clients that are not applied yet.
@@ -134,7 +132,7 @@ impl Node {
         }
         let mut on_the_way = self.bytes_on_the_way();
         while on_the_way < self.config.large_writes.on_the_way_bytes
-            && let Some((number, connection)) = self.large_writes.first()
+            && let Some((number, connection, since)) = self.large_writes.first()
         {
             self.large_writes.leave(number);
             // The planted bug.
@@ -145,10 +143,13 @@ impl Node {
             session.block = None;
             on_the_way += session.deferred.as_ref().map_or(0, |command| command.as_ref().encoded_bytes());
             on_the_way += session.queue.as_ref().map_or(0, |queue| queue.bytes);
-            self.large_writes.admit(connection);
+            self.large_writes.admitted.insert(connection, since);
             self.resume(connection);
         }
-        while let Some((number, connection)) = self.large_writes.first_overdue(self.now.time) {
+        // They all wait for the same time, so the first ones are overdue first.
+        while let Some((number, connection, since)) = self.large_writes.first()
+            && since + self.config.request_timeout <= self.now.time
+        {
             self.large_writes.leave(number);
             self.probe("node: large write refused after its wait");
             let Some(mut session) = self.sessions.get_mut(&connection).and_then(Option::take) else { continue };

@@ -94,7 +94,7 @@ impl Node {
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
         let noted = council.map_or(0, |replica| replica.incarnation_known_of(node));
         let is_outlived = ping.claim.incarnation < noted.max(self.lives.incarnation_of(node));
-        // A leader recovers once it follows.
+        // A leader recovers once it has handed over.
         !recovers && ping.claim.incarnation != 0 && (!is_outlived || leads || node > self.config.me)
     }
 
@@ -120,6 +120,15 @@ impl Node {
             }
             let mut voters = members.voters.iter().chain(&members.incoming).map(|member| member.node);
             if !voters.all(|node| node == self.config.me || self.stays_whole(node, id)) {
+                continue;
+            }
+            let replica = &self.groups[g].partition.replica;
+            if replica.leads().is_some() {
+                // A leader recovers once it follows, and nobody else would ask it to.
+                if !replica.handing_over() {
+                    self.probe("node: an outlived leader hands over");
+                    self.step_replica(g, Step::HandOver);
+                }
                 continue;
             }
             self.step_replica(g, Step::Outlived);

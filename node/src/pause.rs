@@ -56,12 +56,24 @@ impl Pauses {
 }
 
 /// Whether a command may change something, or be heard by others.
-pub(crate) fn writes(session: &Session, words: &[&[u8]]) -> bool {
+fn writes(session: &Session, words: &[&[u8]]) -> bool {
+    is_or_carries_out(session, words, |words| is_of_data(words) || commands::pubsub::publishes(words))
+}
+
+/// Whether a command may become an entry of a log.
+pub(crate) fn changes_data(session: &Session, words: &[&[u8]]) -> bool {
+    is_or_carries_out(session, words, is_of_data)
+}
+
+fn is_of_data(words: &[&[u8]]) -> bool {
+    words.first().is_some_and(|name| data::lookup(name).is_some_and(|entry| entry.spec.flags.has(Flags::WRITE)))
+}
+
+/// Whether a command acts, is one that is to be carried out once, or carries out a transaction in which one acts.
+fn is_or_carries_out(session: &Session, words: &[&[u8]], acts: impl Fn(&[&[u8]]) -> bool) -> bool {
     let Some(name) = words.first() else { return false };
     let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-    let of_data = |name: &[u8]| data::lookup(name).is_some_and(|entry| entry.spec.flags.has(Flags::WRITE));
     let queued = || session.queue.iter().flat_map(|queue| &queue.commands);
-    let acts = |words: &[&[u8]]| words.first().is_some_and(|name| of_data(name)) || commands::pubsub::publishes(words);
     acts(words)
         || is("DICTUM.ONCE")
         || is("EXEC") && queued().any(|command| acts(crate::words::Words::new(command.as_ref()).as_slice()))

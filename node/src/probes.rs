@@ -100,6 +100,7 @@ const NODE_PROBES: &[&str] = &[
     "node: a node with an earlier copy of its folder refused",
     "node: has an earlier copy of its folder",
     "node: has the folder of a life before",
+    "node: an outlived leader hands over",
     "node: the cluster named",
     "node: the cluster's version raised",
     "node: an older node holds the cluster's version back",

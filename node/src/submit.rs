@@ -109,7 +109,7 @@ impl Node {
         slot: u64,
         on_all: bool,
     ) {
-        let deadline = self.now.time + self.config.request_timeout;
+        let deadline = self.deadline_of_write(session.id);
         let waiter = Waiter::Client { connection: session.id, slot };
         let Group { partition, router, .. } = &mut self.groups[g];
         let (command, connection_tracks) =
