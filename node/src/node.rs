@@ -567,12 +567,18 @@ pub(crate) fn role_number(role: RoleName) -> u8 {
     }
 }
 
+/// The role of a follower that is still to recover, as its folder was away: see [`crate::outlived`]. Earlier versions do not know this number, and show an unknown role.
+pub(crate) const IS_OUTLIVED: u8 = 5;
+/// The same of a leader.
+pub(crate) const LEADS_OUTLIVED: u8 = 6;
+
 pub(crate) fn role_text(number: u8) -> &'static str {
     match number {
-        1 => "leader",
+        1 | LEADS_OUTLIVED => "leader",
         2 => "follower",
         3 => "candidate",
         4 => "recovering",
+        IS_OUTLIVED => "outlived",
         _ => "unknown",
     }
 }

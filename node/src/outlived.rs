@@ -20,14 +20,25 @@ use crate::bucket::BucketKind;
 use crate::council::COUNCIL;
 use crate::door::{Level, Planted};
 use crate::lives::Claim;
-use crate::node::{Node, news_of, place_of, role_number};
+use crate::node::{IS_OUTLIVED, LEADS_OUTLIVED, Node, news_of, place_of, role_number};
 
 /// Which replicas of a node are still to recover.
 #[derive(Debug, Default)]
 pub(crate) struct Outlived {
     partitions: BTreeSet<PartitionId>,
     /// The latest incarnation that was heard of.
-    by: u64,
+    pub by: u64,
+}
+
+impl Outlived {
+    /// What a node says of its role in a partition: no other has to guess from its incarnation which of its replicas have recovered.
+    pub fn role_of(&self, id: PartitionId, role: RoleName) -> u8 {
+        match role {
+            RoleName::Leader if self.partitions.contains(&id) => LEADS_OUTLIVED,
+            RoleName::Follower | RoleName::Candidate if self.partitions.contains(&id) => IS_OUTLIVED,
+            _ => role_number(role),
+        }
+    }
 }
 
 impl Node {
@@ -82,6 +93,9 @@ impl Node {
         let is_on_disk =
             |id: &PartitionId| buckets.of(id.bucket).is_none_or(|bucket| bucket.settings.kind != BucketKind::Ephemeral);
         self.outlived.partitions = self.groups.partitions().into_iter().filter(is_on_disk).collect();
+        // The others are told of their new role.
+        let places = self.outlived.partitions.iter().filter_map(|id| place_of(&self.groups, *id));
+        places.collect::<Vec<usize>>().into_iter().for_each(|g| self.groups.wake(g));
     }
 
     /// Whether another node is heard, has all of its memory of a partition, and goes on having it while this one recovers: two that recover at once may wait for each other
@@ -91,11 +105,19 @@ impl Node {
         let news = news_of(ping, id);
         let recovers = news.is_none_or(|news| news.role == role_number(RoleName::Recovering));
         let leads = news.is_some_and(|news| news.leads.is_some());
+        // A leader recovers last, once it has handed over.
+        !recovers && ping.claim.incarnation != 0 && (!self.is_outlived_in(node, id) || leads || node > self.config.me)
+    }
+
+    /// Whether another node's replica is still to recover, so that no candidate counts its promises. One that has not heard of its later life yet says nothing of that:
+    /// its incarnation does, and its replica of the council recovers last.
+    fn is_outlived_in(&self, node: NodeId, id: PartitionId) -> bool {
+        let Some(ping) = self.news.get(&node) else { return true };
+        let says = |id| news_of(ping, id).is_some_and(|news| matches!(news.role, IS_OUTLIVED | LEADS_OUTLIVED));
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
         let noted = council.map_or(0, |replica| replica.incarnation_known_of(node));
-        let is_outlived = ping.claim.incarnation < noted.max(self.lives.incarnation_of(node));
-        // A leader recovers once it has handed over.
-        !recovers && ping.claim.incarnation != 0 && (!is_outlived || leads || node > self.config.me)
+        let has_later_life = ping.claim.incarnation < noted.max(self.lives.incarnation_of(node));
+        says(id) || has_later_life && !says(COUNCIL)
     }
 
     /// Replicas that can recover now begin to.
@@ -118,14 +140,15 @@ impl Node {
                 self.outlived.partitions.remove(&id);
                 continue;
             }
-            let mut voters = members.voters.iter().chain(&members.incoming).map(|member| member.node);
-            if !voters.all(|node| node == self.config.me || self.stays_whole(node, id)) {
+            let voters = members.voters.iter().chain(&members.incoming).map(|member| member.node);
+            let mut others = voters.filter(|node| *node != self.config.me);
+            if !others.clone().all(|node| self.stays_whole(node, id)) {
                 continue;
             }
             let replica = &self.groups[g].partition.replica;
             if replica.leads().is_some() {
-                // A leader recovers once it follows, and nobody else would ask it to.
-                if !replica.handing_over() {
+                // A leader recovers once it follows, and nobody else would ask it to. Another leader is elected by those who have not been outlived: all others recover first.
+                if !replica.handing_over() && !others.any(|node| self.is_outlived_in(node, id)) {
                     self.probe("node: an outlived leader hands over");
                     self.step_replica(g, Step::HandOver);
                 }

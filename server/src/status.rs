@@ -191,6 +191,7 @@ impl ClusterStatus {
             let what = match node {
                 _ if !node.up && !node.me => "is down".to_owned(),
                 _ if node.role == "recovering" => "recovers".to_owned(),
+                _ if node.role == "outlived" => "is to recover once all others that vote are there".to_owned(),
                 _ if node.disk != "ok" => format!("has a disk that is {}", node.disk),
                 _ if node.clock == "outside" => "has a wrong clock".to_owned(),
                 // A node that is far away has a slow link for ever, and is well.

@@ -147,14 +147,17 @@ impl Node {
             return self.add_groups(bucket, incarnation, false, bucket.made_at <= self.doubtful_until);
         }
         let listed = bucket.identities.get(usize::from(self.config.me.0)).copied().unwrap_or_default();
-        let same_memory = listed == incarnation;
+        // A folder that was away says nothing of what its node did without it.
+        let outlived = self.outlived.by > incarnation;
+        let same_memory = listed == incarnation && !outlived;
         if listed < incarnation && forgotten_until.is_none() {
             self.buckets_wait = true;
             return;
         }
         // The order that made it may be older than this memory: it was written before the council had heard of that. Was it decided
         // after the loss of the former one, then nobody has promised anything in the name of that.
-        let later = listed < incarnation && forgotten_until.is_some_and(|position| bucket.made_at > position);
+        let after_loss = listed < incarnation && forgotten_until.is_some_and(|position| bucket.made_at > position);
+        let later = after_loss && !outlived;
         // Otherwise it has had a replica, perhaps, and has lost what that promised: it has to find out. What a replica promises is in the
         // journal behind the order that made it. So of a bucket that was made behind what the council's log holds of an earlier
         // life there never was a replica then; of any other there may have been, where the journal has a hole.

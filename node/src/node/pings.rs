@@ -18,12 +18,13 @@ use std::time::Duration;
 
 use base::{NodeId, PartitionId, Position};
 
-use super::{Node, PING_EVERY, role_number};
+use super::{Node, PING_EVERY};
 use crate::clock::Told;
 use crate::council::COUNCIL;
 use crate::group::Group;
 use crate::groups::Groups;
 use crate::node::memories::identity_in_memory;
+use crate::outlived::Outlived;
 use crate::peer::{PartitionNews, PeerMessage, Ping, ToldRoom};
 
 /// In each so many-th round of pings a node tells what it knows of others' folders.
@@ -70,12 +71,12 @@ struct Said {
 
 impl Pings {
     /// The next pings have what has changed since the last round.
-    fn collect(&mut self, groups: &mut Groups) {
+    fn collect(&mut self, groups: &mut Groups, outlived: &Outlived) {
         self.round += 1;
         self.number += 1;
         for id in groups.take_stirred() {
             let Some(g) = groups.place_of(id) else { continue };
-            self.note(id, news_about(&groups[g]), || near(&groups[g]));
+            self.note(id, news_about(&groups[g], outlived), || near(&groups[g]));
         }
         if self.round.is_multiple_of(FAR_EVERY) {
             self.tell_far();
@@ -236,7 +237,7 @@ impl Node {
         }
         if !self.pings.is_open {
             self.pings.is_open = true;
-            self.pings.collect(&mut self.groups);
+            self.pings.collect(&mut self.groups, &self.outlived);
             self.pings.due = self.detectors.iter().map(|detector| detector.peer).collect();
         }
         if time < self.next_ping {
@@ -280,7 +281,7 @@ impl Node {
     /// Says to a peer whose link is new what there is.
     pub(super) fn send_first_ping(&mut self, peer: NodeId) {
         self.pings.on_peer_up(peer);
-        self.pings.collect(&mut self.groups);
+        self.pings.collect(&mut self.groups, &self.outlived);
         self.send_pings(vec![peer]);
     }
 
@@ -318,7 +319,10 @@ impl Node {
 
     /// What this node says of itself, and of all its partitions as they are.
     pub(crate) fn ping(&self) -> Ping {
-        Ping { partitions: self.groups.iter().map(news_about).collect(), ..self.ping_of_none() }
+        Ping {
+            partitions: self.groups.iter().map(|group| news_about(group, &self.outlived)).collect(),
+            ..self.ping_of_none()
+        }
     }
 
     fn ping_of_none(&self) -> Ping {
@@ -345,11 +349,11 @@ impl Node {
 }
 
 /// What this node says of one partition.
-fn news_about(group: &Group) -> PartitionNews {
+fn news_about(group: &Group, outlived: &Outlived) -> PartitionNews {
     let replica = &group.partition.replica;
     PartitionNews {
         partition: group.id(),
-        role: role_number(replica.role()),
+        role: outlived.role_of(group.id(), replica.role()),
         promised: replica.promised(),
         leads: replica.leads(),
         decided: replica.decided(),

@@ -2,6 +2,7 @@
 
 use crate::common::{Cluster, blank, pass_until};
 use base::{BucketId, NodeId, PartitionId};
+use node::ConnectionId;
 
 const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 /// Whose folder is set back.
@@ -196,5 +197,45 @@ fn two_that_were_outlived_one_after_the_other_recover_in_turn() {
     settle(&mut cluster);
     settle(&mut cluster);
     assert!(has_met(&mut cluster, 1, OUTLIVED) && has_met(&mut cluster, LATE, OUTLIVED));
+    any_two_serve(&mut cluster);
+}
+
+/// On a connection of its own that has chosen the bucket `t`.
+fn ask_in_t(cluster: &mut Cluster, node: u16, (line, answer): (&str, &str)) {
+    let connection = ConnectionId(900 + u64::from(node));
+    cluster.open(node, connection);
+    assert_eq!(cluster.ask_as(node, connection, "SELECT t"), "+OK\r\n");
+    assert_eq!(cluster.ask_as(node, connection, line), answer, "{line}");
+}
+
+/// A bucket was made while the third node was down, and that node then lived, and voted in it, without its folder. The folder knows nothing of the bucket, and the order
+/// that made it names the memory of the folder: the replica that the folder makes has voted all the same (seed 8710 with folder-away).
+#[test]
+fn a_bucket_that_the_folder_does_not_know_may_have_had_its_vote() {
+    let (mut cluster, _) = three();
+    let folder = cluster.journal(LATE);
+    cluster.isolated = vec![LATE];
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET CREATE t"), "+OK\r\n");
+    cluster.isolated.clear();
+    cluster.restart_in(LATE, blank(7000));
+    settle(&mut cluster);
+    ask_in_t(&mut cluster, LATE, ("SET meanwhile 1", "+OK\r\n"));
+    // The leader has a majority with the folder, and goes on leading.
+    cluster.isolated = vec![1];
+    settle(&mut cluster);
+    cluster.restart(LATE, folder);
+    settle(&mut cluster);
+    settle(&mut cluster);
+    cluster.isolated.clear();
+    settle(&mut cluster);
+    settle(&mut cluster);
+    for away in 0..3_u16 {
+        cluster.isolated = vec![away];
+        settle(&mut cluster);
+        settle(&mut cluster);
+        ask_in_t(&mut cluster, (away + 1) % 3, ("GET meanwhile", "$1\r\n1\r\n"));
+        cluster.isolated.clear();
+        settle(&mut cluster);
+    }
     any_two_serve(&mut cluster);
 }
