@@ -89,6 +89,8 @@ impl Node {
             "this folder was away while this node ran with another one (a disk that was not mounted, perhaps): what it promised meanwhile is not in here. Its replicas recover from the other nodes, one by one, and vote again then",
         );
         self.outlived.by = known;
+        // That of its memories in RAM ends when the council's replica recovers.
+        self.identity = None;
         let buckets = &self.buckets;
         let is_on_disk =
             |id: &PartitionId| buckets.of(id.bucket).is_none_or(|bucket| bucket.settings.kind != BucketKind::Ephemeral);
@@ -114,10 +116,14 @@ impl Node {
     fn is_outlived_in(&self, node: NodeId, id: PartitionId) -> bool {
         let Some(ping) = self.news.get(&node) else { return true };
         let says = |id| news_of(ping, id).is_some_and(|news| matches!(news.role, IS_OUTLIVED | LEADS_OUTLIVED));
+        says(id) || self.has_later_life(node, &ping.claim) && !says(COUNCIL)
+    }
+
+    /// Whether a later incarnation of a node is known than its process claims.
+    pub(crate) fn has_later_life(&self, node: NodeId, claim: &Claim) -> bool {
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
         let noted = council.map_or(0, |replica| replica.incarnation_known_of(node));
-        let has_later_life = ping.claim.incarnation < noted.max(self.lives.incarnation_of(node));
-        says(id) || has_later_life && !says(COUNCIL)
+        claim.incarnation < noted.max(self.lives.incarnation_of(node))
     }
 
     /// Replicas that can recover now begin to.

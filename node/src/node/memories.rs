@@ -128,7 +128,8 @@ impl Node {
     fn identity(&mut self) -> Option<u64> {
         if self.identity.is_none() && self.start_is_on_disk {
             let council = &self.groups[place_of(&self.groups, COUNCIL)?].partition.replica;
-            let settled = council.role() != RoleName::Recovering;
+            // A folder that was away has a name that ends when its replica of the council recovers: a bucket that is joined under it would be lost twice.
+            let settled = council.role() != RoleName::Recovering && self.outlived.by <= council.incarnation();
             self.identity = settled.then(|| identity_in_memory(council.incarnation(), self.boot));
         }
         self.identity
@@ -140,7 +141,8 @@ impl Node {
             return self.identity;
         }
         let claim = self.news.get(&node).filter(|_| self.is_up(node))?.claim;
-        (claim.incarnation != 0).then(|| identity_in_memory(claim.incarnation, claim.boot))
+        let lasts = claim.incarnation != 0 && !self.has_later_life(node, &claim);
+        lasts.then(|| identity_in_memory(claim.incarnation, claim.boot))
     }
 
     /// Tells the council in which partitions that this node leads the voters are those that the last move wants.
