@@ -29,11 +29,17 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Most hosts whose failures are remembered; beyond, that of the oldest is forgotten.
 const HOSTS_MAX: usize = 4096;
 
+/// Hosts from which wrong passwords have come, and how long the next ones wait.
+#[derive(Debug, Default)]
+pub struct HostFailures {
+    /// By host: when its second ends, and the failures in it.
+    hosts: BTreeMap<IpAddr, (Time, u32)>,
+}
+
 /// What a node knows of them.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
-    /// By host: when its second ends, and the failures in it.
-    hosts: BTreeMap<IpAddr, (Time, u32)>,
+    failures: HostFailures,
     /// Connections that wait, by when that ends, in the order in which they came.
     waiting: BTreeMap<(Time, u64), ConnectionId>,
     next: u64,
@@ -42,21 +48,28 @@ pub(crate) struct Guesses {
 
 /// The host of a connection's address; all that is not understood is one.
 fn host_of(address: &str) -> IpAddr {
-    match address.parse::<SocketAddr>().map(|address| address.ip().to_canonical()) {
-        Ok(IpAddr::V6(address)) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        Ok(address) => address,
-        Err(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    }
+    address.parse::<SocketAddr>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| HostFailures::host(address.ip()))
 }
 
-impl Guesses {
+impl HostFailures {
+    /// The host of an address: itself, or of one of IPv6 its network.
+    #[must_use]
+    pub fn host(address: IpAddr) -> IpAddr {
+        match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            address => address,
+        }
+    }
+
     /// How long a guess of this host has to wait, if it has to.
-    fn waits_until(&self, host: IpAddr, now: Time) -> Option<Time> {
+    #[must_use]
+    pub fn waits_until(&self, host: IpAddr, now: Time) -> Option<Time> {
         let (until, failures) = self.hosts.get(&host)?;
         (*failures >= FAILURES_MAX && now < *until).then_some(*until)
     }
 
-    fn note(&mut self, host: IpAddr, now: Time) {
+    /// A password of this host was wrong.
+    pub fn note(&mut self, host: IpAddr, now: Time) {
         if !self.hosts.contains_key(&host) && self.hosts.len() >= HOSTS_MAX {
             self.hosts.retain(|_, (until, _)| now < *until);
             if self.hosts.len() >= HOSTS_MAX {
@@ -70,7 +83,9 @@ impl Guesses {
         }
         window.1 = window.1.saturating_add(1);
     }
+}
 
+impl Guesses {
     /// A connection that waited is gone.
     pub(crate) fn leave(&mut self, place: (Time, u64)) {
         self.waiting.remove(&place);
@@ -88,7 +103,9 @@ impl Node {
         if session.is_inside || commands::secrets(words).is_empty() {
             return false;
         }
-        let Some(until) = self.guesses.waits_until(host_of(&session.address), self.now.time) else { return false };
+        let Some(until) = self.guesses.failures.waits_until(host_of(&session.address), self.now.time) else {
+            return false;
+        };
         let place = (until, self.guesses.next);
         self.guesses.next += 1;
         self.guesses.waiting.insert(place, session.id);
@@ -101,7 +118,7 @@ impl Node {
     pub(crate) fn note_wrong_password(&mut self, session: &Session) {
         self.stats.auth_failures += 1;
         if !session.is_inside {
-            self.guesses.note(host_of(&session.address), self.now.time);
+            self.guesses.failures.note(host_of(&session.address), self.now.time);
         }
         if let Some(end) = self.guesses.line.ask(self.now.time) {
             let from = &session.address;
@@ -147,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut guesses = Guesses::default();
+        let mut guesses = HostFailures::default();
         let host = |number: u32| IpAddr::from(number.to_be_bytes());
         for number in 0..20_000 {
             guesses.note(host(number), at(u64::from(number / 100)));

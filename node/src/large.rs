@@ -46,10 +46,17 @@ pub(crate) struct LargeWrites {
     waiting: BTreeMap<u64, (ConnectionId, Time)>,
     /// Those whose turn it is, until their command is done with, and since when they had waited.
     admitted: BTreeMap<ConnectionId, Time>,
+    /// The number of the next one that waits: so many have waited since the start.
     next: u64,
+    refused: u64,
 }
 
 impl LargeWrites {
+    /// How many wait; and since the start, how many have waited, and how many were refused after that.
+    pub(crate) fn counts(&self) -> (usize, u64, u64) {
+        (self.waiting.len(), self.next, self.refused)
+    }
+
     /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -151,6 +158,7 @@ impl Node {
             && since + self.config.request_timeout <= self.now.time
         {
             self.large_writes.leave(number);
+            self.large_writes.refused += 1;
             self.probe("node: large write refused after its wait");
             let Some(mut session) = self.sessions.get_mut(&connection).and_then(Option::take) else { continue };
             (session.block, session.deferred) = (None, None);

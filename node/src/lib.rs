@@ -106,6 +106,7 @@ pub use door::{
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use full_sync::FullSync;
+pub use guesses::HostFailures;
 pub use image::{Image, Restorer};
 pub use node::Node;
 pub use peer::busy_sign;

@@ -9,8 +9,12 @@ use crate::log;
 
 /// The journal, the poll, listeners, the log, and what opens a file for a moment: snapshots, `/proc`, a name to look up.
 const OWN_FILES: usize = 64;
-/// Two for each of as many peers as most clusters have.
+/// Two for each of as many peers as most clusters have, and those who have not greeted yet.
 const PEER_FILES: usize = 32;
+/// Callers whose handshakes are under way: strangers, who may be many only where there is much. No more than this,
+const HANDSHAKE_FILES_MAX: usize = 320;
+/// and no fewer.
+const HANDSHAKE_FILES_MIN: usize = 16;
 /// Most files of the store that it keeps open, if there are enough.
 const STORE_FILES_MAX: usize = 900;
 /// And no fewer than these.
@@ -18,7 +22,7 @@ const STORE_FILES_MIN: usize = 32;
 /// Connections that each kind of client has at least, or the node does not start.
 const CLIENTS_MIN: usize = 16;
 /// With fewer a node does not start.
-const FILES_MIN: usize = OWN_FILES + PEER_FILES + STORE_FILES_MIN + 2 * CLIENTS_MIN;
+const FILES_MIN: usize = OWN_FILES + PEER_FILES + HANDSHAKE_FILES_MIN + STORE_FILES_MIN + 2 * CLIENTS_MIN;
 
 /// Who may have how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct Shares {
     pub(crate) http: usize,
     /// Files that the store keeps open.
     pub(crate) store: usize,
+    /// Callers at the address for peers whose handshakes are under way.
+    pub(crate) handshakes: usize,
 }
 
 /// Raises the limit as far as the system lets us, and shares what there is.
@@ -64,11 +70,12 @@ fn shares_of(files: usize, clients_max: usize, http_max: usize) -> Result<Shares
         ));
     }
     let store = (files / 8).clamp(STORE_FILES_MIN, STORE_FILES_MAX);
-    let left = files - OWN_FILES - PEER_FILES - store;
+    let handshakes = (files / 16).clamp(HANDSHAKE_FILES_MIN, HANDSHAKE_FILES_MAX);
+    let left = files - OWN_FILES - PEER_FILES - handshakes - store;
     // A quarter is for HTTP, unless RESP does not want the rest.
     let http = (left / 4).max(left.saturating_sub(clients_max)).min(http_max).max(CLIENTS_MIN);
     let clients_room = left - http;
-    Ok(Shares { clients: clients_max.min(clients_room), clients_room, http, store })
+    Ok(Shares { clients: clients_max.min(clients_room), clients_room, http, store, handshakes })
 }
 
 #[cfg(test)]
@@ -78,20 +85,20 @@ mod tests {
     #[test]
     fn nobody_takes_what_the_journal_needs() {
         let shares = |files| shares_of(files, 10_000, 10_000).expect("enough");
-        assert_eq!(shares(256), Shares { clients: 96, clients_room: 96, http: 32, store: 32 });
-        assert_eq!(shares(1024), Shares { clients: 600, clients_room: 600, http: 200, store: 128 });
-        assert_eq!(shares(20_000), Shares { clients: 10_000, clients_room: 10_000, http: 9_004, store: 900 });
-        let (clients_room, http) = (usize::MAX - 10_000 - 900 - OWN_FILES - PEER_FILES, 10_000);
-        assert_eq!(shares(usize::MAX), Shares { clients: 10_000, clients_room, http, store: 900 });
+        let of =
+            |clients, clients_room, http, store, handshakes| Shares { clients, clients_room, http, store, handshakes };
+        assert_eq!(shares(256), of(84, 84, 28, 32, 16));
+        assert_eq!(shares(1024), of(552, 552, 184, 128, 64));
+        assert_eq!(shares(20_000), of(10_000, 10_000, 8_684, 900, 320));
+        let (clients_room, http) = (usize::MAX - 10_000 - 900 - 320 - OWN_FILES - PEER_FILES, 10_000);
+        assert_eq!(shares(usize::MAX), of(10_000, clients_room, http, 900, 320));
         for files in FILES_MIN..5_000 {
-            let Shares { clients, clients_room, http, store } = shares(files);
-            assert!(
-                clients <= clients_room && clients_room + http + store + OWN_FILES + PEER_FILES <= files,
-                "{files}"
-            );
+            let Shares { clients, clients_room, http, store, handshakes } = shares(files);
+            let all = clients_room + http + store + handshakes + OWN_FILES + PEER_FILES;
+            assert!(clients <= clients_room && all <= files, "{files}");
             assert!(clients >= CLIENTS_MIN && http >= CLIENTS_MIN, "{files}");
         }
         assert!(shares_of(FILES_MIN - 1, 10_000, 10_000).is_err());
-        assert_eq!(shares_of(1024, 20, 10_000).expect("enough").http, 780, "clients want no more");
+        assert_eq!(shares_of(1024, 20, 10_000).expect("enough").http, 716, "clients want no more");
     }
 }

@@ -185,6 +185,8 @@ pub(crate) struct Parts {
     pub(crate) admission: Admission,
     /// How links to other nodes are secured, if they are.
     pub(crate) security: Option<PeerSecurity>,
+    /// Most descriptors of callers whose handshakes are under way.
+    pub(crate) handshakes_max: usize,
     /// Holds conversations for clients.
     pub(crate) errands: Errands,
     /// Sends all keys to clients.
@@ -298,7 +300,7 @@ impl EventLoop {
         let mut peers = Peers::new(ourselves, parts.moved, FIRST_LINK, parts.seed, messenger.clone());
         peers.admit_by(parts.admission);
         if let Some(security) = parts.security {
-            peers.secure_by(Handshakes::start(security, messenger.clone())?);
+            peers.secure_by(Handshakes::start(security, messenger.clone(), parts.handshakes_max)?);
         }
         let busy = Busy::start(parts.clock)?;
         peers.tell_when_busy(busy.links());

@@ -525,6 +525,11 @@ impl Options {
         }
         let moved = arguments.moved.or(file.moved);
         let moved = moved.map(|text| parse_members("--moved", &text, NODES_MAX)).transpose()?.unwrap_or_default();
+        let cluster_secret = arguments.cluster_secret.or(file.cluster_secret);
+        let peer_tls = arguments.peer_tls.or(file.peer_tls);
+        if cluster_secret.is_none() && peer_tls.is_some() {
+            return Err("--peer-tls is for links under TLS, and these need --cluster-secret FILE too".to_owned());
+        }
         let options = Options {
             name,
             founding,
@@ -541,8 +546,8 @@ impl Options {
             peer: arguments.peer.or(file.peer),
             peer_announce,
             moved,
-            cluster_secret: arguments.cluster_secret.or(file.cluster_secret),
-            peer_tls: arguments.peer_tls.or(file.peer_tls).unwrap_or_default(),
+            cluster_secret,
+            peer_tls: peer_tls.unwrap_or_default(),
             dir,
             password,
             password_file,

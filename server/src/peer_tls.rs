@@ -119,7 +119,7 @@ fn read_private(path: &Path, readers: Readers) -> Result<Vec<u8>, String> {
     }
     if about.mode() & forbidden != 0 {
         return Err(format!(
-            "others can read it (its mode is {:o}): chmod 600 {}",
+            "others can read or write it (its mode is {:o}): chmod 600 {}",
             about.mode() & 0o777,
             path.display()
         ));
@@ -219,17 +219,17 @@ impl Socket<TcpStream> {
         }
     }
 
-    /// Calls the node at the other end of a socket that blocks, and has time limits.
+    /// Calls the node at the other end of a socket that blocks, and has time limits. None if that node speaks no TLS, it seems, and plain text may be, too: on a new connection.
     ///
     /// # Errors
     /// It is nobody to talk to, or does not answer in time.
-    pub(crate) fn call(mut stream: TcpStream, security: Option<&PeerSecurity>) -> io::Result<Socket<TcpStream>> {
-        let Some(security) = security else { return Ok(Socket::Plain(stream)) };
+    pub(crate) fn call(mut stream: TcpStream, security: &PeerSecurity) -> io::Result<Option<Socket<TcpStream>>> {
         let handshake: Handshake = security.tls.call().map_err(io::Error::other)?;
         match handshake.advance(&mut stream) {
-            Ok(Progress::Done(session, _)) => Ok(Socket::secured(stream, session)),
+            Ok(Progress::Done(session, _)) => Ok(Some(Socket::secured(stream, session))),
+            Err(failure) if failure.is_silent && security.mode == PeerTlsMode::Prefer => Ok(None),
             Ok(Progress::Waits(_)) => Err(io::Error::new(ErrorKind::TimedOut, "it does not answer in time")),
-            Err(text) => Err(io::Error::new(ErrorKind::ConnectionRefused, text)),
+            Err(failure) => Err(io::Error::new(ErrorKind::ConnectionRefused, failure.reason)),
         }
     }
 }

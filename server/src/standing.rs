@@ -307,19 +307,29 @@ fn standing_of(me: NodeId, founders: Vec<JoinMember>, joined: Vec<JoinMember>) -
     }
 }
 
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    Ok(stream)
+}
+
 fn ask(asked: &str, request: &JoinRequest, security: Option<&PeerSecurity>) -> io::Result<JoinReply> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
     for address in asked.to_socket_addrs()? {
-        let stream = match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+        let stream = match connect(address) {
             Ok(stream) => stream,
             Err(error) => {
                 last = error;
                 continue;
             }
         };
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        let mut socket = Socket::call(stream, security)?;
+        let secured = security.map_or(Ok(None), |security| Socket::call(stream.try_clone()?, security))?;
+        let mut socket = match secured {
+            Some(socket) => socket,
+            None if security.is_none() => Socket::Plain(stream),
+            None => Socket::Plain(connect(address)?),
+        };
         send(&mut socket, |payload| request.encode(payload))?;
         let mut reader = FrameReader::with_limit(ANSWER_BYTES_MAX);
         let mut buffer = [0; 4096];

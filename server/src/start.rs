@@ -345,6 +345,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         moved: options.moved.clone(),
         admission,
         security,
+        handshakes_max: shares.handshakes,
         errands,
         full_syncs,
         me: standing.me,

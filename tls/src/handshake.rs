@@ -21,7 +21,7 @@ use crate::key::{KeyHash, NodeKey};
 use crate::secret::ClusterSecret;
 use crate::session::Session;
 
-/// Most bytes that are taken of the other side before it has proven that it knows the cluster's secret. A whole handshake has some 15 KB.
+/// Most bytes that this node takes of the other side before that has proven that it knows the cluster's secret. A whole handshake has some 15 KB.
 pub const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// Only nodes speak this, so no other TLS server or client of the same machine can be taken for one.
@@ -128,6 +128,21 @@ enum Stage {
     Proven(KeyHash),
 }
 
+/// A handshake has failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Why the other side is nobody to talk to, for this node's operator; or what the socket says.
+    pub reason: String,
+    /// The other side has ended the connection without a word: it speaks no TLS, perhaps.
+    pub is_silent: bool,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Failure {
+        Failure { reason, is_silent: false }
+    }
+}
+
 /// A handshake that is under way. See the head of this room.
 #[derive(Debug)]
 pub struct Handshake {
@@ -160,8 +175,8 @@ impl Handshake {
     /// Goes on as far as the socket lets it.
     ///
     /// # Errors
-    /// Why the other side is nobody to talk to, for this node's operator; or what the socket says.
-    pub fn advance(mut self, socket: &mut (impl Read + Write)) -> Result<Progress, String> {
+    /// See [`Failure`].
+    pub fn advance(mut self, socket: &mut (impl Read + Write)) -> Result<Progress, Failure> {
         loop {
             let is_blocked = self.write(socket)?;
             if let Stage::Proven(key) = self.stage {
@@ -181,18 +196,21 @@ impl Handshake {
                 continue;
             }
             match self.connection.read_tls(&mut Counted(socket, &mut self.taken)) {
-                Ok(0) => return Err(self.cut_off().to_owned()),
+                Ok(0) => return Err(Failure { reason: self.cut_off().to_owned(), is_silent: self.taken == 0 }),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return Ok(Progress::Waits(self));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    return Err(Failure { reason: self.cut_off().to_owned(), is_silent: self.taken == 0 });
+                }
+                Err(error) => return Err(error.to_string().into()),
             }
             if let Err(error) = self.connection.process_new_packets() {
                 // It is told why, if it can be: the alert is all that is left to say.
                 let _ = self.write(socket);
-                return Err(explained(&error));
+                return Err(explained(&error).into());
             }
         }
     }
@@ -283,22 +301,36 @@ impl fmt::Debug for AnyNode {
     }
 }
 
-impl AnyNode {
-    fn verify(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.0.signature_verification_algorithms)
-    }
-}
+/// What is the same in the verifiers of both sides: TLS 1.3, bare keys, one kind of signature.
+macro_rules! verify_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _key: &CertificateDer<'_>,
+            _signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::General("TLS 1.2 is never spoken between nodes".to_owned()))
+        }
 
-const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ML_DSA_65];
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            key: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+            verify_tls13_signature_with_raw_key(message, &key, signed, &self.0.signature_verification_algorithms)
+        }
 
-fn never() -> Error {
-    Error::General("TLS 1.2 is never spoken between nodes".to_owned())
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ML_DSA_65]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
 }
 
 impl ServerCertVerifier for AnyNode {
@@ -313,31 +345,7 @@ impl ServerCertVerifier for AnyNode {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _key: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(never())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify(message, key, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        SCHEMES.to_vec()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verify_signatures!();
 }
 
 impl ClientCertVerifier for AnyNode {
@@ -354,29 +362,5 @@ impl ClientCertVerifier for AnyNode {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _key: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(never())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify(message, key, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        SCHEMES.to_vec()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    verify_signatures!();
 }

@@ -21,7 +21,7 @@ mod key;
 mod secret;
 mod session;
 
-pub use handshake::{HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
+pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
 pub use key::{KeyHash, NodeKey};
 pub use secret::ClusterSecret;
 pub use session::Session;

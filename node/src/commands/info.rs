@@ -237,6 +237,10 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     fields.put("total_error_replies", stats.errors);
     fields.put("acl_access_denied_auth", stats.auth_failures);
     fields.put("dictum_foreign_connections", stats.foreign_connections);
+    let (waiting, waited, refused) = node.large_writes.counts();
+    fields.put("dictum_large_writes_waiting", waiting);
+    fields.put("dictum_large_writes_waited", waited);
+    fields.put("dictum_large_writes_refused", refused);
 }
 
 /// Keys that a bucket of the kind `cache` has evicted, since the start.

@@ -11,6 +11,7 @@
 //! closes the link on a greeting without a word may be of the oldest version and know no newer one: it is called again in that (`Peer::is_old`). Messages are taken only after the other's Hello. A new link from a peer replaces the old one: the peer must have lost it.
 //! Half-open links are found by the kernel (unacknowledged bytes) and by the node (its heartbeats).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use node::{Input, LinkVersions, Member, Nodes};
+use tls::KeyHash;
 use wire::{FrameReader, Hello, JoinRequest};
 
 use super::busy::BusyLinks;
@@ -42,7 +44,7 @@ const STEADY: Duration = Duration::from_secs(1);
 const LIVELY: Duration = Duration::from_secs(3);
 /// A peer that is to call, and does not for so long, is called: it may not know (any more) that this node is there.
 const CALLED_PATIENCE: Duration = Duration::from_secs(5);
-/// How long connecting and greeting may take together.
+/// How long connecting and greeting may take together; where links are under TLS, connecting, the handshake and greeting each.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long sent bytes may stay unacknowledged by the other machine before the link is given up.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
@@ -105,7 +107,7 @@ struct Peer {
     is_removed: bool,
     /// It has closed the last link on a greeting in our newest version: the next one is in the oldest.
     is_old: bool,
-    /// It has not answered the last call under TLS: the next one is in plain text, where that may be.
+    /// It has ended the last call under TLS without a word: the next one is in plain text, where that may be.
     is_plain: bool,
     /// The link that is up, and the start of the peer that it is of.
     up: Option<usize>,
@@ -129,6 +131,8 @@ struct Link {
     stage: Stage,
     /// Whom we dialled; nobody if it was accepted.
     dialled: Option<NodeId>,
+    /// The key of the node at the other end, where the link is under TLS.
+    key: Option<KeyHash>,
     /// The version in which we have greeted.
     greeted_in: Option<u16>,
     remote: SocketAddr,
@@ -224,11 +228,17 @@ impl Peers {
             match listener.accept() {
                 Ok((stream, remote)) => {
                     if let Some(handshakes) = &self.handshakes {
-                        handshakes.give(stream, None, remote);
+                        if !handshakes.give(stream, None, remote) {
+                            let reason = "too many callers wait for their handshakes";
+                            self.complain(now, format!("refused a link from {}: {reason}", remote.ip()));
+                        }
                         continue;
                     }
                     if self.has_many_strangers() {
-                        self.complain(now, format!("refused a link from {remote}: too many callers have not greeted"));
+                        self.complain(
+                            now,
+                            format!("refused a link from {}: too many callers have not greeted", remote.ip()),
+                        );
                         continue;
                     }
                     let place = self.insert(Socket::Plain(stream), Stage::Greeting, None, remote, now);
@@ -309,6 +319,7 @@ impl Peers {
             since: now,
             heard: now,
             dialled,
+            key: None,
             greeted_in: None,
             remote,
             reader: FrameReader::with_limit(GREETING_BYTES_MAX),
@@ -429,7 +440,7 @@ impl Peers {
             match link.stage {
                 Stage::Up(peer) => step(Input::PeerMessage { peer, bytes }),
                 Stage::Connecting | Stage::Greeting => {
-                    let dialled = link.dialled;
+                    let (dialled, key) = (link.dialled, link.key);
                     if dialled.is_none() && JoinRequest::is_in(&bytes) {
                         self.hand_over(place, &bytes)?;
                         break;
@@ -438,7 +449,7 @@ impl Peers {
                         .map_err(|error| error.to_string())
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
                     let version = self
-                        .check(&hello, dialled, now)
+                        .check(&hello, (dialled, key), now)
                         .inspect_err(|reason| self.refuse(place, &hello, reason))
                         .inspect_err(|reason| self.complain_refused(place, reason, now))?;
                     if dialled.is_none() {
@@ -477,6 +488,7 @@ impl Peers {
         link.stage = Stage::Up(peer);
         link.since = now;
         link.reader.set_limit(PEER_MESSAGE_BYTES_MAX);
+        let is_secured = matches!(link.socket, Socket::Secured(..));
         self.busy.add(place, &link.socket, spoken, link.output.clone());
         let fell_back =
             link.greeted_in.filter(|_| link.dialled.is_some()).is_some_and(|it| it < self.ourselves.speaks.newest);
@@ -488,7 +500,8 @@ impl Peers {
         let versions = LinkVersions { spoken, newest: hello.speaks.newest };
         let older =
             if spoken < self.ourselves.speaks.newest { format!(", in version {spoken}") } else { String::new() };
-        log::info(&format!("linked to {}{older}", self.describe(peer)));
+        let plain = if self.handshakes.is_some() && !is_secured { ", IN PLAIN TEXT" } else { "" };
+        log::info(&format!("linked to {}{older}{plain}", self.describe(peer)));
         step(Input::PeerUp { peer, versions });
     }
 
@@ -542,15 +555,23 @@ impl Peers {
         }
     }
 
-    /// Logs a warning, unless the same was logged lately: attempts repeat twice a second.
+    /// Logs a warning, unless the same was logged lately: attempts repeat twice a second. Of other ones so many are logged in a minute: strangers can have any number of
+    /// addresses.
     fn complain(&mut self, now: Time, text: String) {
-        if self.complaints.get(&text).is_some_and(|&at| now.since(at) < COMPLAINT_AGAIN) {
+        let is_lately = |at: &Time| now.since(*at) < COMPLAINT_AGAIN;
+        if self.complaints.get(&text).is_some_and(is_lately) {
             return;
         }
         if self.complaints.len() >= COMPLAINTS_MAX {
-            self.complaints.clear();
+            self.complaints.retain(|_, at| is_lately(at));
         }
-        log::warning(&text);
+        match self.complaints.len().cmp(&COMPLAINTS_MAX) {
+            Ordering::Less => log::warning(&text),
+            Ordering::Equal => {
+                log::warning("more is wrong with links than is logged in a minute; the rest of this minute is left out")
+            }
+            Ordering::Greater => return,
+        }
         self.complaints.insert(text, now);
     }
 

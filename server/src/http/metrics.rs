@@ -104,6 +104,8 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Res
     write_journal(&mut text, &api.options.journal_syncs);
     machine::write(&mut text, &api.options.dir);
     write_http(&mut text, &api.counts);
+    text.family("dictum_http_auth_failures_total", "counter", "Wrong passwords, and names of no user, over HTTP.");
+    text.sample(&[], api.guesses.count());
     let text = text.into_text().expect("a string takes all text");
     Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
 }

@@ -12,6 +12,7 @@ mod client;
 mod conditions;
 mod connections;
 mod dictionary;
+mod guesses;
 mod health;
 mod keys;
 mod levels;
@@ -46,6 +47,7 @@ use crate::bridge::Bridge;
 use crate::journal::sync_times::SyncTimes;
 use client::{Failure, Pool};
 use connections::Connections;
+use guesses::{Guesses, HasShown};
 use levels::Levels;
 use metrics::HttpCounts;
 use place::{BucketName, Credentials, OwnBucket};
@@ -94,6 +96,7 @@ struct Api {
     budget: Budget,
     counts: HttpCounts,
     page_log: PageLog,
+    guesses: Guesses,
     options: HttpOptions,
 }
 
@@ -145,8 +148,10 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, route
         let Some(place) = connections.enter().await else { return };
         let inner = TowerToHyperService::new(router.clone());
         let of_requests = Arc::clone(&place);
+        let has_shown = HasShown::default();
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Remote(remote));
+            request.extensions_mut().insert(has_shown.clone());
             let place = Arc::clone(&of_requests);
             place.work();
             let answer = inner.call(request);
@@ -176,6 +181,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         budget: Budget::new(options.value_bytes_max),
         counts: HttpCounts::default(),
         page_log: PageLog::default(),
+        guesses: Guesses::default(),
         options,
     });
     let (router, description) = OpenApiRouter::with_openapi(openapi::head())
@@ -238,15 +244,24 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
     }
     let shown = Credentials::read(request.headers());
     let own = shown.as_ref().and_then(Credentials::bucket);
-    if let Some(password) = &api.options.password
-        && let Err(problem) = check(&api, password, shown.as_ref(), own.as_ref()).await
-    {
+    if let Some(password) = &api.options.password {
+        let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
         // Who shows nothing does not guess: browsers and libraries ask first whether a password is needed.
-        if shown.is_some() && problem.status == StatusCode::UNAUTHORIZED {
-            let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
-            api.page_log.tell(remote, &problem);
+        let guesser = remote.filter(|_| shown.is_some());
+        let has_shown = request.extensions().get::<HasShown>().cloned().unwrap_or_default();
+        if let Some(guesser) = guesser.filter(|_| !has_shown.is_so())
+            && let Err(problem) = api.guesses.wait(guesser.ip()).await
+        {
+            return problem.into_response();
         }
-        return problem.into_response();
+        if let Err(problem) = check(&api, password, shown.as_ref(), own.as_ref()).await {
+            if let Some(guesser) = guesser.filter(|_| problem.status == StatusCode::UNAUTHORIZED) {
+                api.guesses.note(guesser.ip());
+                api.page_log.tell(remote, &problem);
+            }
+            return problem.into_response();
+        }
+        has_shown.note();
     }
     match own {
         Some(own) => {

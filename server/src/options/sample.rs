@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_that_hold() {
-        const NEEDED: [&str; 3] = ["node", "cluster", "dir"];
+        const NEEDED: [&str; 4] = ["node", "cluster", "dir", "cluster-secret"];
         let has_default = |name: &str| {
             let arg = settings().into_iter().find(|arg| name_of(arg) == name).expect("a setting");
             let help = help_of(&arg);

@@ -68,7 +68,13 @@ fn strangers_at_the_peers_port_hear_nothing_and_change_nothing() {
     assert_eq!((mode(&dir.join("cluster.secret")), mode(&first.dir.join("node.key"))), (0o600, 0o600));
     let before = status(&second.resp).expect("it answers");
     for kind in 0..=255 {
-        assert_eq!(said_to(&second.peer, &impostor(first, kind)), b"", "kind {kind}");
+        // What any operator is told who has forgotten the secret, and nothing of the cluster.
+        let heard = String::from_utf8_lossy(&said_to(&second.peer, &impostor(first, kind))).into_owned();
+        assert!(
+            heard.ends_with("links to this cluster are under TLS; give this node the cluster's --cluster-secret"),
+            "kind {kind}: {heard}"
+        );
+        assert!(heard.len() < 110, "{heard}");
     }
     // A whole ClientHello of another program, and what is left of it when bits are lost.
     let mut hello = vec![tls::FIRST_BYTE, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3];

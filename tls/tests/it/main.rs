@@ -31,8 +31,8 @@ pub fn meet(calls: Handshake, answers: Handshake, ends: &mut [End; 2]) -> [Optio
             match handshake.advance(&mut ends[place]) {
                 Ok(Progress::Waits(handshake)) => under_way[place] = Some(handshake),
                 Ok(Progress::Done(session, key)) => outcomes[place] = Some(Ok((session, key))),
-                Err(text) => {
-                    outcomes[place] = Some(Err(text));
+                Err(failure) => {
+                    outcomes[place] = Some(Err(failure.reason));
                     ends[place].close();
                 }
             }

@@ -21,7 +21,7 @@ fn refusal(answers: Handshake, ends: &mut [End; 2], bytes: &[u8]) -> Option<Stri
             Ok(Progress::Waits(_)) if is_last => return None,
             Ok(Progress::Waits(waits)) => handshake = waits,
             Ok(Progress::Done(..)) => panic!("a stranger was let in"),
-            Err(text) => return Some(text),
+            Err(failure) => return Some(failure.reason),
         }
         // It reads what it is told, or the node could not go on.
         let _ = ends[0].read(&mut [0; 100_000]);
@@ -49,8 +49,8 @@ fn those_who_do_not_speak_tls_are_told_apart() {
     // The other way round: a node that knows no TLS closes the connection.
     let mut ends = pipe(usize::MAX);
     ends[1].close();
-    let said = node.call().expect("begun").advance(&mut ends[0]).expect_err("nobody is there");
-    assert!(said.contains("--cluster-secret"), "{said}");
+    let failure = node.call().expect("begun").advance(&mut ends[0]).expect_err("nobody is there");
+    assert!(failure.is_silent && failure.reason.contains("--cluster-secret"), "{failure:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io;
 use base::limits::NODES_EVER_MAX;
 use base::versions::{OLDEST, Versions};
 use base::{NodeId, Time};
+use tls::KeyHash;
 use wire::{FrameWriter, Hello};
 
 use super::{LIVELY, NEWEST_AGAIN_AFTER, Ourselves, Peers, Stage};
@@ -68,7 +69,12 @@ impl Peers {
     }
 
     /// In which version a link with a caller is, if it is one who may call.
-    pub(super) fn check(&self, hello: &Hello, dialled: Option<NodeId>, now: Time) -> Result<u16, String> {
+    pub(super) fn check(
+        &self,
+        hello: &Hello,
+        (dialled, key): (Option<NodeId>, Option<KeyHash>),
+        now: Time,
+    ) -> Result<u16, String> {
         let (id, me) = (hello.id, self.ourselves.me);
         if hello.cluster != self.ourselves.cluster {
             return Err(format!(
@@ -100,10 +106,12 @@ impl Peers {
         }
         // A process that has ended leaves no link behind, and one that stands still is not heard. So a second one with an empty folder, or one of another cluster
         // that was given the same names, does not take the place of a node that lives.
-        if let Some(link) = peer.up.and_then(|up| self.links[up].as_ref())
-            && hello.incarnation != peer.started
-            && now.since(link.heard) < LIVELY
-        {
+        let lively = peer.up.and_then(|up| self.links[up].as_ref()).filter(|link| now.since(link.heard) < LIVELY);
+        if lively.is_some_and(|link| link.key.is_some() && link.key != key) {
+            // Other nodes know the secret, too.
+            return Err(format!("{:?} is linked under another key; start each name only once", hello.node));
+        }
+        if lively.is_some() && hello.incarnation != peer.started {
             return Err(format!(
                 "{:?} runs in another process, which was heard just now; start each name only once",
                 hello.node

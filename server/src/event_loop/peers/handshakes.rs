@@ -3,11 +3,12 @@
 //! ```text
 //!   loop: accepted, or connected ──► thread: TLS, and the proof of the cluster's secret ──► loop: greets
 //! ```
-//! The loop gets links whose other side knows the secret, and hears why a node that it called is none of the cluster. Strangers are ended after a while, and are few: the
-//! one that has waited for longest makes way.
+//! The loop gets links whose other side knows the secret, and hears why a node that it called is none of the cluster. Strangers are ended after a while, and are few.
+//! One machine that opens many connections takes places from itself only ([`Desk::place`]), and calls of this node come before all callers.
 
-use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,15 +16,16 @@ use std::time::{Duration, Instant};
 use base::NodeId;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
-use tls::{Handshake, Progress, Session};
+use tls::{Failure, Handshake, KeyHash, Progress, Session};
+use wire::{FrameReader, FrameWriter, Hello, JoinReply, JoinRequest};
 
-use super::GREETING_TIMEOUT;
+use super::{GREETING_BYTES_MAX, GREETING_TIMEOUT};
 use crate::event_loop::{Control, Messenger};
 use crate::peer_tls::{PeerSecurity, PeerTlsMode, Socket};
 
-/// Most handshakes that are under way.
-const UNDER_WAY_MAX: usize = 256;
-const WAKE: Token = Token(UNDER_WAY_MAX);
+/// How many callers the thread takes before it goes on with those that it has.
+const CALLERS_AT_ONCE: usize = 16;
+const WAKE: Token = Token(usize::MAX);
 
 /// A link whose handshake has come to an end.
 #[derive(Debug)]
@@ -31,14 +33,16 @@ pub(crate) struct Arrival {
     /// Whom this node has called; nobody if it was called.
     pub(super) dialled: Option<NodeId>,
     pub(super) remote: SocketAddr,
-    /// The link, or why there is none.
-    pub(super) outcome: Result<Socket<TcpStream>, String>,
+    /// The link, and the key of the node at its other end where it is under TLS; or why there is none.
+    pub(super) outcome: Result<(Socket<TcpStream>, Option<KeyHash>), Failure>,
 }
 
 /// The loop's side. The thread ends with it.
 #[derive(Debug)]
 pub(in crate::event_loop) struct Handshakes {
-    orders: mpsc::Sender<Order>,
+    /// Calls of this node: of each other node one at a time.
+    calls: mpsc::Sender<Order>,
+    callers: mpsc::SyncSender<Order>,
     waker: Waker,
     mode: PeerTlsMode,
 }
@@ -48,12 +52,16 @@ struct Order {
     stream: std::net::TcpStream,
     dialled: Option<NodeId>,
     remote: SocketAddr,
+    /// The time that it waits for the thread is a part of this.
+    until: Instant,
 }
 
 enum Stage {
     /// The first bytes tell in which language the caller speaks.
     Listening,
     Negotiating(Box<Handshake>),
+    /// It speaks in plain text, and is told that this does not do.
+    Refusing(Box<FrameReader>),
 }
 
 struct UnderWay {
@@ -65,18 +73,25 @@ struct UnderWay {
 }
 
 impl Handshakes {
-    /// Starts the thread.
+    /// Starts the thread. Callers take at most so many descriptors: a fifth of them while they wait for the thread.
     ///
     /// # Errors
     /// The system has no thread left, or no descriptor.
-    pub(in crate::event_loop) fn start(security: PeerSecurity, messenger: Messenger) -> io::Result<Handshakes> {
+    pub(in crate::event_loop) fn start(
+        security: PeerSecurity,
+        messenger: Messenger,
+        files_max: usize,
+    ) -> io::Result<Handshakes> {
+        let callers_max = files_max / 5;
+        let under_way_max = files_max - callers_max;
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
-        let (orders, taken) = mpsc::channel();
+        let (calls, own) = mpsc::channel();
+        let (callers, others) = mpsc::sync_channel(callers_max);
         let mode = security.mode;
-        let mut desk = Desk { poll, security, messenger, under_way: Vec::new() };
-        thread::Builder::new().name("handshakes".to_owned()).spawn(move || desk.run(&taken))?;
-        Ok(Handshakes { orders, waker, mode })
+        let mut desk = Desk { poll, security, messenger, under_way: Vec::new(), under_way_max };
+        thread::Builder::new().name("handshakes".to_owned()).spawn(move || desk.run(&own, &others))?;
+        Ok(Handshakes { calls, callers, waker, mode })
     }
 
     /// Whether nodes that speak in plain text are spoken to.
@@ -84,12 +99,19 @@ impl Handshakes {
         self.mode == PeerTlsMode::Prefer
     }
 
-    /// Gives a connection to the thread: one that this node has made to a peer, or one that somebody else has made. It is in no poll.
-    pub(super) fn give(&self, stream: TcpStream, dialled: Option<NodeId>, remote: SocketAddr) {
-        let stream = std::net::TcpStream::from(stream);
-        // An error means that the thread has ended, as it does with the process.
-        let _ = self.orders.send(Order { stream, dialled, remote });
+    /// Gives a connection to the thread: one that this node has made to a peer, or one that somebody else has made. It is in no poll. False if so many callers wait
+    /// that this one is not taken.
+    #[must_use]
+    pub(super) fn give(&self, stream: TcpStream, dialled: Option<NodeId>, remote: SocketAddr) -> bool {
+        let until = Instant::now() + GREETING_TIMEOUT;
+        let order = Order { stream: std::net::TcpStream::from(stream), dialled, remote, until };
+        // An error of the first kind means that the thread has ended, as it does with the process.
+        let is_taken = match dialled {
+            Some(_) => self.calls.send(order).is_ok(),
+            None => self.callers.try_send(order).is_ok(),
+        };
         let _ = self.waker.wake();
+        is_taken
     }
 }
 
@@ -99,15 +121,18 @@ struct Desk {
     security: PeerSecurity,
     messenger: Messenger,
     under_way: Vec<Option<UnderWay>>,
+    under_way_max: usize,
 }
 
 impl Desk {
-    fn run(&mut self, orders: &mpsc::Receiver<Order>) {
-        let mut events = Events::with_capacity(UNDER_WAY_MAX + 1);
+    fn run(&mut self, calls: &mpsc::Receiver<Order>, callers: &mpsc::Receiver<Order>) {
+        let mut events = Events::with_capacity(self.under_way_max + 1);
+        let mut more_wait = false;
         loop {
             let now = Instant::now();
             let next = self.under_way.iter().flatten().map(|it| it.until).min();
             let timeout = next.map(|at| at.saturating_duration_since(now) + Duration::from_millis(1));
+            let timeout = if more_wait { Some(Duration::ZERO) } else { timeout };
             if self.poll.poll(&mut events, timeout).is_err() {
                 // A signal, which is for another thread.
                 events.clear();
@@ -117,62 +142,66 @@ impl Desk {
                     self.advance(event.token().0);
                 }
             }
-            loop {
-                match orders.try_recv() {
-                    Ok(order) => self.take(order),
-                    Err(mpsc::TryRecvError::Empty) => break,
-                    Err(mpsc::TryRecvError::Disconnected) => return,
-                }
+            let is_over = self.take_all(calls, usize::MAX).is_none();
+            match self.take_all(callers, CALLERS_AT_ONCE) {
+                Some(more) if !is_over => more_wait = more,
+                _ => return,
             }
             let now = Instant::now();
             for place in 0..self.under_way.len() {
                 if self.under_way[place].as_ref().is_some_and(|it| it.until <= now) {
-                    self.end(place, Err("no handshake came in time".to_owned()));
+                    self.end(place, "no handshake came in time");
                 }
             }
         }
     }
 
+    /// Takes so many orders, and says whether more may wait; none if the loop has ended.
+    fn take_all(&mut self, orders: &mpsc::Receiver<Order>, count: usize) -> Option<bool> {
+        for _ in 0..count {
+            match orders.try_recv() {
+                Ok(order) => self.take(order),
+                Err(mpsc::TryRecvError::Empty) => return Some(false),
+                Err(mpsc::TryRecvError::Disconnected) => return None,
+            }
+        }
+        Some(true)
+    }
+
     fn take(&mut self, order: Order) {
-        let Order { stream, dialled, remote } = order;
+        let Order { stream, dialled, remote, until } = order;
         let stage = match dialled {
             None => Ok(Stage::Listening),
             Some(_) => self.security.tls.call().map(|handshake| Stage::Negotiating(Box::new(handshake))),
         };
         let stage = match stage {
             Ok(stage) => stage,
-            Err(text) => {
-                return self.messenger.tell(Control::Arrived(Box::new(Arrival {
-                    dialled,
-                    remote,
-                    outcome: Err(text),
-                })));
-            }
+            Err(reason) => return self.tell(dialled, remote, Err(Failure::from(reason))),
         };
         let place = self.place();
-        let until = Instant::now() + GREETING_TIMEOUT;
         let mut stream = TcpStream::from_std(stream);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(&mut stream, Token(place), interest);
         self.under_way[place] = Some(UnderWay { stream, stage, dialled, remote, until });
         match registered {
             Ok(()) => self.advance(place),
-            Err(error) => self.end(place, Err(error.to_string())),
+            Err(error) => self.end(place, &error.to_string()),
         }
     }
 
-    /// A free place. Where there is none, a caller makes way who has waited for longest; callers alone can be so many.
+    /// A free place. Where there is none, a caller makes way; callers alone can be so many. It is one of the address that has most of them, of these one that has not even
+    /// begun to speak, and of these the one that has waited for longest.
     fn place(&mut self) -> usize {
         if let Some(place) = self.under_way.iter().position(Option::is_none) {
             return place;
         }
-        if self.under_way.len() < UNDER_WAY_MAX {
+        if self.under_way.len() < self.under_way_max {
             self.under_way.push(None);
             return self.under_way.len() - 1;
         }
-        let waits = |place: &usize| self.under_way[*place].as_ref().map(|it| (it.dialled.is_some(), it.until));
-        let place = (0..self.under_way.len()).min_by_key(waits).unwrap_or(0);
-        self.end(place, Err("too many callers have not proven who they are".to_owned()));
+        let claims = self.under_way.iter().map(|it| it.as_ref().map(UnderWay::claim)).collect::<Vec<_>>();
+        let place = makes_way(&claims).unwrap_or(0);
+        self.end(place, "too many callers have not proven who they are");
         place
     }
 
@@ -186,66 +215,165 @@ impl Desk {
     }
 
     /// Ends the handshake at this place.
-    fn end(&mut self, place: usize, outcome: Result<Option<Box<Session>>, String>) {
+    fn end(&mut self, place: usize, reason: &str) {
         if let Some(UnderWay { stream, dialled, remote, .. }) = self.under_way[place].take() {
-            self.arrive(stream, dialled, remote, outcome);
+            self.arrive(stream, dialled, remote, Err(Failure::from(reason.to_owned())));
         }
     }
 
     /// Gives a link back to the loop, or says why there is none.
-    fn arrive(
-        &self,
-        mut stream: TcpStream,
-        dialled: Option<NodeId>,
-        remote: SocketAddr,
-        outcome: Result<Option<Box<Session>>, String>,
-    ) {
-        let outcome = outcome.and_then(|session| {
-            self.poll.registry().deregister(&mut stream).map_err(|error| error.to_string())?;
+    fn arrive(&self, mut stream: TcpStream, dialled: Option<NodeId>, remote: SocketAddr, ended: Ended) {
+        let outcome = ended.and_then(|secured| {
+            self.poll.registry().deregister(&mut stream).map_err(|error| Failure::from(error.to_string()))?;
             // It goes to another poll.
             let stream = TcpStream::from_std(std::net::TcpStream::from(stream));
-            Ok(match session {
-                None => Socket::Plain(stream),
-                Some(session) => Socket::secured(stream, *session),
+            Ok(match secured {
+                None => (Socket::Plain(stream), None),
+                Some((session, key)) => (Socket::secured(stream, *session), Some(key)),
             })
         });
+        self.tell(dialled, remote, outcome);
+    }
+
+    fn tell(
+        &self,
+        dialled: Option<NodeId>,
+        remote: SocketAddr,
+        outcome: Result<(Socket<TcpStream>, Option<KeyHash>), Failure>,
+    ) {
         self.messenger.tell(Control::Arrived(Box::new(Arrival { dialled, remote, outcome })));
     }
+}
+
+/// What a handshake has come to: a session and the other side's key, or none for a link in plain text; or why there is no link.
+type Ended = Result<Option<(Box<Session>, KeyHash)>, Failure>;
+
+/// What a handshake's place is kept by.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    is_dialled: bool,
+    address: IpAddr,
+    has_spoken: bool,
+    until: Instant,
+}
+
+impl UnderWay {
+    fn claim(&self) -> Claim {
+        let has_spoken = !matches!(self.stage, Stage::Listening);
+        Claim { is_dialled: self.dialled.is_some(), address: self.remote.ip(), has_spoken, until: self.until }
+    }
+}
+
+/// Who makes way for one more: see [`Desk::place`].
+fn makes_way(claims: &[Option<Claim>]) -> Option<usize> {
+    let mut of_each: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    for claim in claims.iter().flatten().filter(|claim| !claim.is_dialled) {
+        *of_each.entry(claim.address).or_default() += 1;
+    }
+    let stays = |claim: &Claim| {
+        let others = claims.len() - of_each.get(&claim.address).copied().unwrap_or_default();
+        (claim.is_dialled, others, claim.has_spoken, claim.until)
+    };
+    let places = claims.iter().enumerate().filter_map(|(place, claim)| Some((place, stays(claim.as_ref()?))));
+    places.min_by_key(|(_, stays)| *stays).map(|(place, _)| place)
 }
 
 /// How a step of a handshake came out.
 enum Next {
     Waits(Stage),
-    /// With a session, or none for a link in plain text; or why there is no link.
-    Ends(Result<Option<Box<Session>>, String>),
+    Ends(Ended),
+}
+
+impl Next {
+    fn fails(reason: impl ToString) -> Next {
+        Next::Ends(Err(Failure::from(reason.to_string())))
+    }
 }
 
 fn go_on(stream: &mut TcpStream, stage: Stage, security: &PeerSecurity) -> Next {
     let handshake = match stage {
         Stage::Negotiating(handshake) => *handshake,
+        Stage::Refusing(reader) => return refuse(stream, reader),
         Stage::Listening => {
             let mut first = [0; 3];
             match stream.peek(&mut first).map(|count| (count, tls::begins_tls(&first[..count]))) {
-                Ok((0, _)) => return Next::Ends(Err("the other side closed it".to_owned())),
+                Ok((0, _)) => return Next::fails("the other side closed it"),
                 Ok((_, None)) => return Next::Waits(Stage::Listening),
                 Ok((_, Some(true))) => match security.tls.answer() {
                     Ok(handshake) => handshake,
-                    Err(text) => return Next::Ends(Err(text)),
+                    Err(reason) => return Next::fails(reason),
                 },
                 Ok(_) if security.mode == PeerTlsMode::Prefer => return Next::Ends(Ok(None)),
-                Ok(_) => {
-                    return Next::Ends(Err(
-                        "it speaks in plain text; give it this cluster's --cluster-secret".to_owned()
-                    ));
-                }
+                Ok(_) => return refuse(stream, Box::new(FrameReader::with_limit(GREETING_BYTES_MAX))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Waits(Stage::Listening),
-                Err(error) => return Next::Ends(Err(error.to_string())),
+                Err(error) => return Next::fails(error),
             }
         }
     };
     match handshake.advance(stream) {
         Ok(Progress::Waits(handshake)) => Next::Waits(Stage::Negotiating(Box::new(handshake))),
-        Ok(Progress::Done(session, _)) => Next::Ends(Ok(Some(Box::new(session)))),
-        Err(text) => Next::Ends(Err(text)),
+        Ok(Progress::Done(session, key)) => Next::Ends(Ok(Some((Box::new(session), key)))),
+        Err(failure) => Next::Ends(Err(failure)),
+    }
+}
+
+/// Reads the greeting of a caller that speaks in plain text, and tells it why it is not answered: its operator has forgotten the secret.
+fn refuse(stream: &mut TcpStream, mut reader: Box<FrameReader>) -> Next {
+    const REASON: &str = "it speaks in plain text; give it this cluster's --cluster-secret";
+    let mut buffer = [0; GREETING_BYTES_MAX];
+    let payload = loop {
+        match reader.next() {
+            Ok(Some(payload)) => break payload,
+            Ok(None) => {}
+            // It is none of Dictum's.
+            Err(_) => return Next::fails(REASON),
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => return Next::fails(REASON),
+            Ok(count) => reader.push(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Waits(Stage::Refusing(reader)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Next::fails(REASON),
+        }
+    };
+    const TOLD: &str = "links to this cluster are under TLS; give this node the cluster's --cluster-secret";
+    let mut frame = Vec::new();
+    let framed = FrameWriter::append(&mut frame, |out| {
+        if JoinRequest::is_in(&payload) {
+            JoinReply::Refused(format!("ERR {TOLD}")).encode(out);
+        } else if let Ok(hello) = Hello::decode(&payload) {
+            let _ = hello.refuse(TOLD, out);
+        }
+    });
+    if framed.is_ok() {
+        // The link ends in any case.
+        let _ = stream.write(&frame);
+    }
+    Next::fails(REASON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_opens_many_makes_way_for_all_others() {
+        let begun = Instant::now();
+        let claim = |is_dialled, host: u8, has_spoken, seconds| {
+            let (address, until) = (IpAddr::from([10, 0, 0, host]), begun + Duration::from_secs(seconds));
+            Some(Claim { is_dialled, address, has_spoken, until })
+        };
+        let mut claims = vec![
+            claim(true, 2, false, 1),
+            claim(false, 1, true, 1),
+            claim(false, 2, true, 2),
+            claim(false, 2, false, 4),
+            claim(false, 2, false, 3),
+        ];
+        for place in [4, 3, 1, 2, 0] {
+            assert_eq!(makes_way(&claims), Some(place));
+            claims[place] = None;
+        }
+        assert_eq!(makes_way(&claims), None);
     }
 }

@@ -2,13 +2,15 @@
 
 use base::{NodeId, Time};
 use mio::Registry;
+use tls::Failure;
 
-use super::{Arrival, Peers, Stage};
+use super::{Arrival, Handshakes, Peers, Stage};
 use crate::event_loop::Step;
 use crate::peer_tls::Socket;
 
 impl Peers {
-    /// Whether the node that was called is to be spoken to under TLS. Where plain text may be, too, it is tried every other time.
+    /// Whether the node that was called is to be spoken to under TLS. Where plain text may be, too, it is tried after the node has ended a
+    /// call under TLS without a word.
     pub(super) fn is_to_be_secured(&mut self, place: usize) -> bool {
         let Some(handshakes) = &self.handshakes else { return false };
         let dialled = self.links[place].as_ref().and_then(|link| link.dialled);
@@ -27,7 +29,8 @@ impl Peers {
         let _ = registry.deregister(link.socket.stream_mut());
         let Socket::Plain(stream) = link.socket else { return };
         if let Some(handshakes) = &self.handshakes {
-            handshakes.give(stream, link.dialled, link.remote);
+            // False only if the thread has ended, as it does with the process.
+            let _ = handshakes.give(stream, link.dialled, link.remote);
         }
     }
 
@@ -35,11 +38,14 @@ impl Peers {
     pub(in crate::event_loop) fn arrive(&mut self, arrival: Arrival, registry: &Registry, now: Time) {
         let Arrival { dialled, remote, outcome } = arrival;
         let failed = match outcome {
-            Ok(Socket::Plain(_)) if dialled.is_none() && self.has_many_strangers() => {
-                "too many callers have not greeted".to_owned()
+            Ok((Socket::Plain(_), _)) if dialled.is_none() && self.has_many_strangers() => {
+                Failure::from("too many callers have not greeted".to_owned())
             }
-            Ok(socket) => {
+            Ok((socket, key)) => {
                 let place = self.insert(socket, Stage::Greeting, dialled, remote, now);
+                if let Some(link) = &mut self.links[place] {
+                    link.key = key;
+                }
                 // Its first frame may have come with the end of the handshake.
                 self.unread.push(place);
                 let greets = |peers: &mut Peers| {
@@ -53,22 +59,25 @@ impl Peers {
                 };
                 let Err(error) = greets(self) else { return };
                 self.links[place] = None;
-                error.to_string()
+                Failure::from(error.to_string())
             }
-            Err(reason) => reason,
+            Err(failure) => failure,
         };
         match dialled {
             Some(peer) => self.note_unsecured(peer, &failed, now),
-            None => self.complain(now, format!("refused to talk to {}: {failed}", remote.ip())),
+            None => self.complain(now, format!("refused to talk to {}: {}", remote.ip(), failed.reason)),
         }
     }
 
-    fn note_unsecured(&mut self, peer: NodeId, reason: &str, now: Time) {
-        self.complain(now, format!("{} cannot be reached: {reason}", self.describe(peer)));
-        if let Some(state) = self.peers.get_mut(&peer) {
-            state.is_plain = true;
+    /// A node that was called has not come through its handshake.
+    fn note_unsecured(&mut self, peer: NodeId, failure: &Failure, now: Time) {
+        self.complain(now, format!("{} cannot be reached: {}", self.describe(peer), failure.reason));
+        let takes_plain = self.handshakes.as_ref().is_some_and(Handshakes::takes_plain);
+        match self.peers.get_mut(&peer) {
+            // At the same address once more, in plain text.
+            Some(state) if takes_plain && failure.is_silent => state.is_plain = true,
+            _ => self.note_failure(peer),
         }
-        self.note_failure(peer);
         self.dial_later(peer, now);
     }
 }

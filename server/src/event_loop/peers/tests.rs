@@ -83,7 +83,8 @@ impl Rig {
     fn secured(mut self, secret: &ClusterSecret, mode: PeerTlsMode) -> Rig {
         let key = NodeKey::generate().expect("a key");
         let tls = Arc::new(PeerTls::new(&key, secret.clone()).expect("it is a key"));
-        let handshakes = Handshakes::start(PeerSecurity { tls, mode }, self.frame.messenger.clone()).expect("a thread");
+        let security = PeerSecurity { tls, mode };
+        let handshakes = Handshakes::start(security, self.frame.messenger.clone(), 80).expect("a thread");
         self.peers.secure_by(handshakes);
         self
     }
@@ -395,7 +396,9 @@ fn without_the_secret_nobody_is_linked() {
     for (secrets, said) in [
         ([Some((&ours, require)), Some((&others, require))], "secret"),
         ([Some((&ours, require)), None], "--cluster-secret"),
-        ([None, Some((&ours, require))], "plain text"),
+        ([None, Some((&ours, require))], "it speaks in plain text"),
+        // And its operator reads why.
+        ([None, Some((&ours, require))], "links to this cluster are under TLS"),
     ] {
         let mut rigs = two_with(secrets);
         turn_until(&mut rigs, |rigs| {
@@ -425,6 +428,34 @@ fn a_cluster_gets_its_secret_node_by_node() {
         let secured =
             |rig: &Rig| rig.peers.links.iter().flatten().any(|link| matches!(link.socket, Socket::Secured(..)));
         assert!(rigs.iter().all(|rig| secured(rig) == is_secured));
+    }
+}
+
+/// Another node of the cluster, which knows the secret, takes no linked one's place: its key is another one.
+#[test]
+fn another_key_takes_no_living_ones_place() {
+    let secret = secret();
+    let mut rigs = two_with([Some((&secret, PeerTlsMode::Require)); 2]);
+    turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
+    let members: Vec<Member> = [&rigs[0], &rigs[1]]
+        .map(|rig| Member { name: rig.peers.ourselves.name.clone(), peer_address: rig.peers.ourselves.address.clone() })
+        .into();
+    for (mode, said) in [(Some(PeerTlsMode::Require), "is linked under another key"), (None, "are under TLS")] {
+        let elsewhere = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        // With the very start of the one that lives.
+        let impostor = Rig::new(elsewhere, &members, 0, 7);
+        rigs.push(match mode {
+            Some(mode) => impostor.secured(&secret, mode),
+            None => impostor,
+        });
+        let end = Instant::now() + PATIENCE;
+        while !rigs.iter().any(|rig| rig.peers.complaints.keys().any(|text| text.contains(said))) {
+            assert!(Instant::now() < end, "{:?}", rigs[2].peers.complaints);
+            rigs[0].send(1, b"alive");
+            rigs.iter_mut().for_each(Rig::turn);
+        }
+        assert_eq!(rigs.pop().map(|impostor| impostor.told), Some(Vec::new()));
+        assert!(!rigs[1].told.contains(&Told::Down(0)), "{:?}", rigs[1].told);
     }
 }
 
