@@ -168,6 +168,8 @@ pub enum Input<'a> {
         /// The answer to the client, if the owner has not taken the connection over.
         error: Option<&'static str>,
     },
+    /// The password that clients must show from now on. Connections that have shown the former one stay.
+    Password(String),
     /// There is so much room on the disk, which is more or less than before.
     Disk(DiskRoom),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.

@@ -22,13 +22,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct Admission {
     bridge: Bridge,
-    password: Option<String>,
     under_way: Arc<AtomicUsize>,
 }
 
 impl Admission {
-    pub(crate) fn new(bridge: Bridge, password: Option<String>) -> Admission {
-        Admission { bridge, password, under_way: Arc::default() }
+    pub(crate) fn new(bridge: Bridge) -> Admission {
+        Admission { bridge, under_way: Arc::default() }
     }
 
     /// Carries a request out and answers it, on a thread of its own. With too many under way, or without a thread, the link is closed: the node asks
@@ -70,14 +69,6 @@ impl Admission {
     async fn ask(&self, request: &JoinRequest) -> JoinReply {
         let mut connection = self.bridge.open(&format!("join {}", request.peer_address));
         let mut parser = ReplyParser::default();
-        if let Some(password) = &self.password {
-            let mut words = Vec::new();
-            encode_command(&mut words, ["AUTH", password]);
-            connection.send(words).await;
-            if next(&mut connection, &mut parser).await.is_none() {
-                return strange();
-            }
-        }
         let nonce = (request.nonce as i64).to_string();
         let JoinRequest { token, name, peer_address, zone, newest, .. } = request;
         let mut words = Vec::new();

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::{parent, systemd};
@@ -59,16 +59,21 @@ impl NodeProcess {
     }
 
     fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends it a signal, if it runs.
+    pub(crate) fn signal(&self, signal: Signal) {
         // Not reaped yet, so the number cannot be another process's.
         if !self.has_ended
             && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
         {
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
     }
 }
 
-/// Stops all of them; kills those that take too long, or all on another signal, and names them.
+/// Stops all of them; kills those that take too long, or all when somebody asks once more, and names them.
 pub(crate) fn stop(mut children: Vec<&mut NodeProcess>, signals: &mut Signals, kills: impl Fn(&str)) {
     children.iter().for_each(|child| child.terminate());
     let end = Instant::now() + STOP_TIMEOUT;
@@ -79,7 +84,7 @@ pub(crate) fn stop(mut children: Vec<&mut NodeProcess>, signals: &mut Signals, k
         if children.iter().all(|child| child.has_ended) {
             return;
         }
-        if Instant::now() >= end || signals.pending().any(|signal| signal != SIGCHLD) {
+        if Instant::now() >= end || signals.pending().any(|signal| matches!(signal, SIGINT | SIGTERM)) {
             break;
         }
         thread::sleep(PAUSE);

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
-use wire::{ReplyLimits, ReplyParser, Value, encode_command};
+use wire::{ReplyLimits, ReplyParser, Value};
 
 use crate::bridge::{Bridge, VirtualConnection};
 
@@ -34,7 +34,6 @@ pub(crate) type Tell = Arc<dyn Fn(ConnectionId, u64, ErrandAnswer) + Send + Sync
 #[derive(Clone)]
 struct Means {
     bridge: Bridge,
-    password: Option<String>,
     tell: Tell,
 }
 
@@ -47,10 +46,10 @@ impl Errands {
     ///
     /// # Errors
     /// The system has no thread left, or no descriptor.
-    pub(crate) fn start(bridge: Bridge, password: Option<String>, tell: Tell) -> io::Result<Errands> {
+    pub(crate) fn start(bridge: Bridge, tell: Tell) -> io::Result<Errands> {
         let (sender, mut errands) = mpsc::unbounded_channel::<Errand>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let means = Means { bridge, password, tell };
+        let means = Means { bridge, tell };
         let run = move || {
             runtime.block_on(async {
                 let [here, outside] = [(); 2].map(|()| Arc::new(Semaphore::new(ERRANDS_AT_ONCE_MAX)));
@@ -121,14 +120,8 @@ impl Means {
         bytes: Vec<u8>,
         count: usize,
     ) -> Option<Vec<Value>> {
-        let is_new = inside.is_none();
         let inside = inside
             .get_or_insert_with(|| Inside { connection: self.bridge.open(about), parser: ReplyParser::default() });
-        if let Some(password) = self.password.as_ref().filter(|_| is_new) {
-            let mut words = Vec::new();
-            encode_command(&mut words, ["AUTH", password]);
-            timeout(OWN_TIMEOUT, inside.ask(words, 1)).await.ok()??;
-        }
         timeout(OWN_TIMEOUT, inside.ask(bytes, count)).await.ok()?
     }
 }

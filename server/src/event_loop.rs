@@ -98,6 +98,8 @@ pub(crate) enum Control {
     ErrandDone(ConnectionId, u64, ErrandAnswer),
     /// As [`Input::FullSyncEnded`].
     FullSyncEnded(FullSync, Option<&'static str>),
+    /// As [`Input::Password`].
+    Password(String),
     /// A peer's address was looked up.
     Resolved(NodeId, io::Result<SocketAddr>),
     /// A link to a peer has its handshake behind it.

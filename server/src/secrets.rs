@@ -4,11 +4,13 @@
 //! file (`--password-file`) or, in containers, into a variable of the environment.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest file, in bytes: a password is a line.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -75,6 +77,31 @@ pub(crate) fn choose(password: Option<String>, file: Option<&PathBuf>) -> Result
 pub(crate) fn of_environment() -> Result<Option<String>, String> {
     let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     choose(set("DICTUM_PASSWORD"), set("DICTUM_PASSWORD_FILE").map(PathBuf::from).as_ref())
+}
+
+/// The password of this node, which may change while it runs.
+#[derive(Clone, Default)]
+pub struct Password(Arc<Mutex<Option<Arc<str>>>>);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+impl Password {
+    /// That, or none.
+    pub fn new(password: Option<String>) -> Password {
+        Password(Arc::new(Mutex::new(password.map(Arc::from))))
+    }
+
+    pub(crate) fn get(&self) -> Option<Arc<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, password: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(password));
+    }
 }
 
 /// The secret in a file: its first line.

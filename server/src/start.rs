@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,13 +23,14 @@ use crate::admission::Admission;
 use crate::bridge::bridge;
 use crate::clock::Clock;
 use crate::errands::{self, Errands};
-use crate::event_loop::{self, Control, Ending, Frame, Parts};
+use crate::event_loop::{self, Control, Ending, Frame, Messenger, Parts};
 use crate::exit::{self, Failure};
 use crate::full_sync::{self, FullSyncs};
 use crate::http::{self, HttpOptions, Visitors};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::peer_tls::PeerSecurity;
+use crate::secrets::{self, Password};
 use crate::standing::{Known, Standing};
 use crate::systemd::Notifier;
 use crate::{
@@ -269,20 +271,21 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         .map_err(|error| in_folder("the folder cannot be looked at", &error))?;
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
-    let admission = Admission::new(bridge.clone(), options.password.clone());
+    let admission = Admission::new(bridge.clone());
     let messenger = frame.messenger.clone();
     let tell: errands::Tell = Arc::new(move |connection, slot, answer| {
         messenger.tell(Control::ErrandDone(connection, slot, answer));
     });
-    let errands = Errands::start(bridge.clone(), options.password.clone(), tell).map_err(thread_failed)?;
+    let errands = Errands::start(bridge.clone(), tell).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
     let tell: full_sync::Tell = Arc::new(move |sync, error| messenger.tell(Control::FullSyncEnded(sync, error)));
     let full_syncs = FullSyncs::new(&resp, options, tell);
+    let password = Password::new(options.password.clone());
     let http_options = HttpOptions {
         node: options.name.clone(),
         value_bytes_max: options.value_bytes_max,
         request_timeout: options.request_timeout,
-        password: options.password.clone(),
+        password: password.clone(),
         journal_syncs: journal.syncs(),
         dir: options.dir.clone(),
         visitors,
@@ -295,22 +298,31 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     };
     thread::Builder::new().name("http".to_owned()).spawn(serve_http).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
-    let stop = move || messenger.tell(Control::Stop);
+    let password_file = options.password_file.clone();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .map_err(|error| format!("no signal handler: {error}"))?;
     let watch = move || {
         let mut stops = false;
         for signal in signals.forever() {
-            if !matches!(signal, SIGINT | SIGTERM) {
-                log::info("a signal that means nothing here: settings are changed by CONFIG SET, or by another start");
-                continue;
+            match (signal, &password_file) {
+                (SIGINT | SIGTERM, _) => {}
+                (SIGHUP, Some(path)) => {
+                    read_again(path, &password, &messenger);
+                    continue;
+                }
+                _ => {
+                    log::info(
+                        "a signal that means nothing here: settings are changed by CONFIG SET, or by another start",
+                    );
+                    continue;
+                }
             }
             if stops {
                 log::warning("stopping at once");
                 std::process::exit(exit::AT_ONCE.into());
             }
             stops = true;
-            stop();
+            messenger.tell(Control::Stop);
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(thread_failed)?;
@@ -485,6 +497,23 @@ fn own_names(options: &Options, standing: &Standing) -> Vec<String> {
     let machine = rustix::system::uname().nodename().to_str().unwrap_or_default().to_owned();
     let own = hosts.map(|(host, _)| host.to_owned()).chain([options.name.clone(), machine]);
     own.chain(options.http_hosts.iter().cloned()).filter(|name| !name.is_empty()).collect()
+}
+
+/// Reads the file with the password once more. One that is not right changes nothing.
+fn read_again(path: &Path, password: &Password, messenger: &Messenger) {
+    match secrets::read_file(path) {
+        Err(reason) => log::error(&format!("{reason}; the password stays as it was")),
+        Ok(text) if password.get().as_deref() == Some(&text) => {
+            log::info("the password file was read again: the password is the same");
+        }
+        Ok(text) => {
+            log::info(
+                "the password was read again and is another one; connections that have shown the former one stay",
+            );
+            password.set(&text);
+            messenger.tell(Control::Password(text));
+        }
+    }
 }
 
 /// Says loudly what becomes of clients of other machines if no password is set.

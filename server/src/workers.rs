@@ -5,7 +5,7 @@
 //! 1. starts the workers; those that are in no cluster yet as soon as one that is has given a token for them;
 //! 2. starts again, after a while, whichever ends by a mistake; one that cannot be started at all ends them all, as it would end a node alone; one that must not go on
 //!    stays as it is, and the others run on;
-//! 3. on SIGINT or SIGTERM stops all of them;
+//! 3. on SIGINT or SIGTERM stops all of them, and passes SIGHUP on;
 //! 4. tells systemd how they are, by what each of them tells it (`systemd.rs`): `READY=1` when all that run are ready, those left aside that wait for a cluster that would let them
 //!    in; and under a watchdog it kills one whose loop gives no sign of life, and gives signs of its own.
 
@@ -13,7 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use rustix::process::Signal;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::children::{self, NodeProcess};
@@ -21,7 +22,7 @@ use crate::cli::connection::{Connection, Endpoint};
 use crate::exit::{self, Failure};
 use crate::options::{Options, WORKER_TOKEN};
 use crate::systemd::{Notifier, Report, Reports, status_line};
-use crate::{log, standing, start};
+use crate::{log, secrets, standing, start};
 
 /// How long a question for a token may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -99,7 +100,7 @@ pub(crate) fn run(machine: &Options, notifier: &Notifier) -> ExitCode {
 
 fn serve(machine: &Options, notifier: &Notifier) -> Result<u8, Failure> {
     // From here on a signal is kept until it is asked for; before, it would end this process, which has no children.
-    const SIGNALS: [i32; 3] = [SIGCHLD, SIGINT, SIGTERM];
+    const SIGNALS: [i32; 6] = [SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
     let mut signals = Signals::new(SIGNALS).map_err(|error| format!("no signal handler: {error}"))?;
     let reports = Reports::open(&SIGNALS).map_err(|error| format!("no way for the workers' reports: {error}"))?;
     // Workers share the port with whoever else shares it: that must be nobody.
@@ -132,13 +133,12 @@ fn watch(workers: &mut [Worker], signals: &mut Signals, reports: &Reports, mut t
         }
         let has_waiting = workers.iter().any(|worker| matches!(worker.state, State::Waits { .. }));
         let longest = if has_waiting { Some(LOOK_EVERY) } else { told.notifier.signs_every() };
-        let mut is_asked = || signals.pending().any(|signal| signal != SIGCHLD);
         // The first look is for what came before a signal could wake this thread.
-        if is_asked() {
+        if is_asked_to_stop(workers, signals) {
             return Ok(exit::STOPPED);
         }
         let news = reports.wait(longest).map_err(|error| format!("the workers' reports cannot be read: {error}"))?;
-        if is_asked() {
+        if is_asked_to_stop(workers, signals) {
             return Ok(exit::STOPPED);
         }
         for worker in workers.iter_mut() {
@@ -158,6 +158,20 @@ fn watch(workers: &mut [Worker], signals: &mut Signals, reports: &Reports, mut t
             return Ok(codes.into_iter().max().unwrap_or(exit::STOPPED));
         }
     }
+}
+
+/// Takes the signals that have come: one of them makes the workers read their password again.
+fn is_asked_to_stop(workers: &mut [Worker], signals: &mut Signals) -> bool {
+    let mut stops = false;
+    for signal in signals.pending() {
+        match signal {
+            SIGINT | SIGTERM => stops = true,
+            SIGHUP => workers.iter_mut().for_each(Worker::read_again),
+            // SIGCHLD wakes this thread; the others mean nothing here, and do no harm.
+            _ => {}
+        }
+    }
+    stops
 }
 
 impl Told<'_> {
@@ -227,6 +241,16 @@ impl Worker {
         let now = Instant::now();
         self.state = State::Runs { process, since: now, is_ready: false, lived_at: now, status: "starts".to_owned() };
         Ok(())
+    }
+
+    /// Has it read its password again, and reads it for the next one that joins. What is wrong with the file the worker says.
+    fn read_again(&mut self) {
+        if let Some(password) = self.options.password_file.as_ref().and_then(|path| secrets::read_file(path).ok()) {
+            self.options.password = Some(password);
+        }
+        if let State::Runs { process, .. } = &self.state {
+            process.signal(Signal::HUP);
+        }
     }
 
     /// Takes what it has told. Of one that does not run any more there is nothing new.

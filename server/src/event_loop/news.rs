@@ -159,6 +159,7 @@ impl EventLoop {
             Control::FullSyncEnded(FullSync { connection, slot, .. }, error) => {
                 self.node.step(now, Input::FullSyncEnded { connection, slot, error }, &mut self.outbox);
             }
+            Control::Password(password) => self.node.step(now, Input::Password(password), &mut self.outbox),
             Control::Resolved(peer, address) => {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);
             }

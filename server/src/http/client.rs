@@ -76,7 +76,6 @@ pub(super) struct Told {
 /// The connections to the node.
 pub(super) struct Pool {
     bridge: Bridge,
-    password: Option<String>,
     patience: Duration,
     idle: Mutex<Vec<Line>>,
     free: Arc<Semaphore>,
@@ -121,11 +120,10 @@ pub(super) struct Lease<'a> {
 }
 
 impl Pool {
-    /// `password` is shown to the node on each new connection; `request_timeout` is the node's own.
-    pub(super) fn new(bridge: Bridge, password: Option<String>, request_timeout: Duration) -> Pool {
+    /// `request_timeout` is the node's own.
+    pub(super) fn new(bridge: Bridge, request_timeout: Duration) -> Pool {
         Pool {
             bridge,
-            password,
             patience: request_timeout.saturating_add(GRACE),
             idle: Mutex::default(),
             free: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
@@ -336,12 +334,7 @@ impl Lease<'_> {
             consistency: None,
             believes: false,
         });
-        let password = self.pool.password.as_deref().unwrap_or_default().as_bytes();
-        let hello: &[&[u8]] = match self.pool.password {
-            Some(_) => &[b"HELLO", b"3", b"AUTH", b"default", password, b"SETNAME", b"http"],
-            None => &[b"HELLO", b"3", b"SETNAME", b"http"],
-        };
-        let greeted = self.exchange(hello).await;
+        let greeted = self.exchange(&[b"HELLO", b"3", b"SETNAME", b"http"]).await;
         if greeted.is_err() {
             // Not to be used again.
             self.line = None;

@@ -45,6 +45,7 @@ use wire::Value;
 
 use crate::bridge::Bridge;
 use crate::journal::sync_times::SyncTimes;
+use crate::secrets::Password;
 use client::{Failure, Pool};
 use connections::Connections;
 use guesses::{Guesses, HasShown};
@@ -79,7 +80,7 @@ pub struct HttpOptions {
     /// How long a request may wait for its outcome.
     pub request_timeout: Duration,
     /// Password that a request must show, if any.
-    pub password: Option<String>,
+    pub password: Password,
     /// Names, origins and machines that are let in.
     pub visitors: Visitors,
     /// Most connections; more wait to be accepted.
@@ -175,9 +176,9 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, route
 
 /// All routes.
 fn router(bridge: Bridge, options: HttpOptions) -> Router {
-    let password = options.password.clone();
+    let needs_password = options.password.get().is_some();
     let api = Arc::new(Api {
-        pool: Pool::new(bridge, password.clone(), options.request_timeout),
+        pool: Pool::new(bridge, options.request_timeout),
         budget: Budget::new(options.value_bytes_max),
         counts: HttpCounts::default(),
         page_log: PageLog::default(),
@@ -203,7 +204,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(health::status))
         .routes(routes!(metrics::metrics))
         .split_for_parts();
-    let description = openapi::complete(description, OPEN_PATHS, password.is_some());
+    let description = openapi::complete(description, OPEN_PATHS, needs_password);
     let description = serde_json::to_string(&description).expect("a description is plain data");
     let description = bytes::Bytes::from(description);
     let describe = async move || ([(header::CONTENT_TYPE, "application/json")], description.clone());
@@ -244,7 +245,7 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
     }
     let shown = Credentials::read(request.headers());
     let own = shown.as_ref().and_then(Credentials::bucket);
-    if let Some(password) = &api.options.password {
+    if let Some(password) = api.options.password.get() {
         let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
         // Who shows nothing does not guess: browsers and libraries ask first whether a password is needed.
         let guesser = remote.filter(|_| shown.is_some());
@@ -254,7 +255,7 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
         {
             return problem.into_response();
         }
-        if let Err(problem) = check(&api, password, shown.as_ref(), own.as_ref()).await {
+        if let Err(problem) = check(&api, &password, shown.as_ref(), own.as_ref()).await {
             if let Some(guesser) = guesser.filter(|_| problem.status == StatusCode::UNAUTHORIZED) {
                 api.guesses.note(guesser.ip());
                 api.page_log.tell(remote, &problem);

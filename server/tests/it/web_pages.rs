@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use tempfile::tempdir;
 use wire::Value;
 
@@ -281,4 +282,46 @@ fn passwords_come_from_files_and_are_warned_of_in_arguments() {
     fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("it is ours");
     let said = failure(dictum(&["status", "--password-file", path]));
     assert!(said.contains("can be written by other users"), "{said}");
+}
+
+/// The operator writes another password into the file and sends SIGHUP: who is connected stays.
+#[test]
+fn the_password_is_read_again_at_a_signal() {
+    let folder = tempdir().expect("a temporary folder");
+    let file = folder.path().join("password");
+    let write = |text: &str, mode| {
+        fs::write(&file, text).expect("a file");
+        fs::set_permissions(&file, Permissions::from_mode(mode)).expect("it is ours");
+    };
+    write("first\n", 0o600);
+    let path = file.to_str().expect("text");
+    let node = start(&folder.path().join("data"), "127.0.0.1", &["--password-file", path]);
+    let status_of = |password: &str| {
+        let request = format!(
+            "GET /v1/buckets HTTP/1.1\r\nhost: n1\r\nauthorization: Bearer {password}\r\nconnection: close\r\n\r\n"
+        );
+        exchange(&node.http, request.as_bytes()).get(9..12).unwrap_or_default().to_owned()
+    };
+    wait_for("the node", || (status_of("first") == "200").then_some(()));
+    let mut client = Client::connect(&node.resp).expect("it listens");
+    assert_eq!(client.call(&["AUTH", "first"]).expect("an answer"), Value::ok());
+    write("second\n", 0o666);
+    node.process.send(Signal::HUP);
+    line_of(&node.process, "the password stays as it was");
+    assert_eq!((status_of("first"), status_of("second")), ("200".to_owned(), "401".to_owned()));
+    write("second\n", 0o600);
+    node.process.send(Signal::HUP);
+    line_of(&node.process, "the password was read again and is another one");
+    assert_eq!((status_of("first"), status_of("second")), ("401".to_owned(), "200".to_owned()));
+    assert_eq!(client.call(&["SET", "k", "v"]).expect("an answer"), Value::ok());
+    let mut other = Client::connect(&node.resp).expect("it listens");
+    wait_for("the new password", || {
+        let answer = other.call(&["AUTH", "second"]).expect("an answer");
+        (answer == Value::ok()).then_some(())
+    });
+    assert!(
+        other.call(&["AUTH", "first"]).expect("an answer").as_error().is_some_and(|it| it.starts_with("WRONGPASS"))
+    );
+    // The node goes on asking itself for what HTTP wants.
+    assert_eq!(status_of("second"), "200");
 }

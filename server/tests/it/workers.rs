@@ -182,3 +182,20 @@ fn a_worker_that_cannot_be_started_ends_them_all() {
     assert!(process.has_said("n1: stopped"), "the first one was asked to stop");
     assert!(!process.stop(), "and that is told by the exit code");
 }
+
+/// `systemctl reload` of a node with workers, and signals that other programs use: they end nothing.
+#[test]
+fn signals_that_mean_something_else_end_nothing() {
+    let folder = tempdir().expect("a temporary folder");
+    let (machines, _, resp) = found::<1>(folder.path());
+    wait_until_up(&resp[0], &[("n1", "n1"), ("n1.2", "n1")]);
+    for what in [Signal::USR1, Signal::USR2, Signal::HUP] {
+        machines[0].send(what);
+    }
+    wait_for("both workers have heard", || {
+        let heard = machines[0].lines().iter().filter(|line| line.contains("a signal that means nothing here")).count();
+        (heard == 2).then_some(())
+    });
+    assert_eq!(eventually(&resp[0], &["SET", "k", "v"]), Value::ok());
+    assert!(!machines[0].has_ended());
+}

@@ -82,7 +82,6 @@ pub(super) struct FakeNode {
 struct Session {
     line: ReplyLine,
     parser: RequestParser,
-    authenticated: bool,
     /// Name and number of the bucket, unless it is the default one.
     selected: Option<(Vec<u8>, usize)>,
     levels: SessionLevels,
@@ -90,7 +89,7 @@ struct Session {
 
 impl FakeNode {
     /// Starts it; it ends with the last handle to the bridge.
-    pub(super) fn start(password: Option<&'static str>) -> (FakeNode, Bridge) {
+    pub(super) fn start() -> (FakeNode, Bridge) {
         let (wake, wakes) = mpsc::channel();
         let (bridge, requests) = bridge(Arc::new(AtomicU64::new(1)), Arc::new(move || wake.send(()).unwrap_or(())));
         let node = FakeNode { state: Arc::default() };
@@ -102,7 +101,7 @@ impl FakeNode {
                 let mut list = Vec::new();
                 requests.take(&mut list);
                 for request in list {
-                    handle.on_request(&mut sessions, request, password);
+                    handle.on_request(&mut sessions, request);
                 }
             }
         });
@@ -117,17 +116,15 @@ impl FakeNode {
         self.state.lock().expect("no test panics under this lock")
     }
 
-    fn on_request(&self, sessions: &mut BTreeMap<u64, Session>, request: Request, password: Option<&str>) {
+    fn on_request(&self, sessions: &mut BTreeMap<u64, Session>, request: Request) {
         match request {
             Request::Open { connection, line, .. } => {
                 self.lock().opened += 1;
-                let authenticated = password.is_none();
                 sessions.insert(
                     connection,
                     Session {
                         line,
                         parser: RequestParser::new(Default::default()),
-                        authenticated,
                         selected: None,
                         levels: SessionLevels::default(),
                     },
@@ -153,15 +150,10 @@ impl FakeNode {
                     }
                     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                     if words[0] == b"HELLO" {
-                        let shown = words.iter().position(|word| *word == b"AUTH").map(|at| words[at + 2]);
-                        session.authenticated |= shown == password.map(str::as_bytes);
                         Value::Map(vec![(Value::bulk("proto"), Value::Integer(3))]).encode(&mut out, Protocol::Resp3);
                         continue;
                     }
                     match state.mood {
-                        _ if !session.authenticated => {
-                            Value::Error("NOAUTH Authentication required.".into()).encode(&mut out, Protocol::Resp3);
-                        }
                         Some(Mood::Silent) => {}
                         Some(Mood::Rude) => rude = true,
                         _ => {

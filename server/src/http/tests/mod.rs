@@ -59,12 +59,12 @@ impl Server {
         request_timeout: Duration,
         visitors: super::Visitors,
     ) -> Server {
-        let (node, bridge) = FakeNode::start(password);
+        let (node, bridge) = FakeNode::start();
         let options = HttpOptions {
             node: "n1".to_owned(),
             value_bytes_max,
             request_timeout,
-            password: password.map(str::to_owned),
+            password: crate::secrets::Password::new(password.map(str::to_owned)),
             journal_syncs: std::sync::Arc::default(),
             dir: std::env::temp_dir(),
             visitors,
