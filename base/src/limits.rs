@@ -221,6 +221,10 @@ pub const SNAPSHOT_BATCH_BLOCKS: usize = 16;
 pub const LOG_ENTRIES_KEPT: u64 = 10_000;
 /// Most bytes of log kept behind a snapshot for them.
 pub const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+/// How often logs are looked at for what all nodes have on their disks; so long a node can be away at the least without losing them.
+pub const LOG_TRIMMED_EVERY: Duration = Duration::from_secs(30);
+/// A log of fewer bytes is not worth it.
+pub const LOG_TRIMMED_FROM_BYTES: u64 = 1024 * 1024;
 /// Most bytes of log that are kept for nodes that take a snapshot, until they have caught up, unless configured otherwise.
 pub const LOG_BYTES_HELD: u64 = 1024 * 1024 * 1024;
 /// How many entries a second the partitions that one node leads have at least before leaderships change hands for their load. A tenth of what a small

@@ -26,6 +26,7 @@ use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
+pub use crate::trimming::LogTrimSettings;
 
 /// A client connection, numbered by the owner; never reused while the process lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -537,6 +538,8 @@ pub struct Config {
     pub compared_every: std::time::Duration,
     /// Entries of log kept behind a snapshot.
     pub log_entries_kept: u64,
+    /// When log is given back that all nodes have on their disks.
+    pub log_trim: LogTrimSettings,
     /// Most bytes of log that are kept for peers that take a snapshot, or have taken one and not yet caught up.
     pub log_bytes_held: u64,
     /// How many entries a second the partitions that a node leads have at least before leaderships change hands for their load: see `heat.rs`.

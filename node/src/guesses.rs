@@ -7,7 +7,7 @@
 //! 3. When the second is over they are carried out. The fourth of them waits again.
 //!
 //! A connection that has shown the password once waits for nothing. A host is an IPv4 address, or the
-//! first half of one of IPv6: whoever has one address of that kind has 2⁶⁴ of them.
+//! first half of one of IPv6: the owner of one address of that kind has 2⁶⁴ of them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -36,7 +36,7 @@ pub struct HostFailures {
     hosts: BTreeMap<IpAddr, (Time, u32)>,
 }
 
-/// What a node knows of them.
+/// The guesses that a node has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     failures: HostFailures,

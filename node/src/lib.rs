@@ -81,6 +81,7 @@ mod topology;
 mod tracking;
 mod transaction;
 mod transfer;
+mod trimming;
 mod tunables;
 mod turn;
 mod usage;
@@ -101,8 +102,8 @@ pub use data::rebuild::Manner;
 pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkVersions, Listener,
-    LogLine, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered, RecoveredSnapshot, Rubbish,
-    SnapshotContent, SnapshotJob, SnapshotSettings,
+    LogLine, LogTrimSettings, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered,
+    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use full_sync::FullSync;

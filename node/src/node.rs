@@ -59,6 +59,7 @@ use crate::stats::Stats;
 use crate::step_over::StepOver;
 use crate::tracking::Tracking;
 use crate::transfer::movement::{Felt, Movement};
+use crate::trimming::Trimming;
 use crate::tunables::Tunables;
 use crate::turn::flushes::Unflushed;
 use crate::waiting::WaitingRoom;
@@ -233,6 +234,7 @@ pub struct Node {
     pub(crate) step_over: StepOver,
     /// Replicas of a folder that was away.
     pub(crate) outlived: Outlived,
+    pub(crate) trimming: Trimming,
     /// What was said of founders that are awaited.
     pub(crate) founding: Founding,
     /// To be freed elsewhere.

@@ -101,6 +101,7 @@ const NODE_PROBES: &[&str] = &[
     "node: has an earlier copy of its folder",
     "node: has the folder of a life before",
     "node: an outlived leader hands over",
+    "node: log trimmed that all have",
     "node: the cluster named",
     "node: the cluster's version raised",
     "node: an older node holds the cluster's version back",

@@ -30,6 +30,7 @@ use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
 use crate::session::{Block, Gathered};
+use crate::trimming;
 use crate::words::{self, Terms};
 
 /// How often a leader with a full disk tries to give its leadership away.
@@ -264,6 +265,7 @@ impl Node {
         if is_round {
             self.weigh_changes();
             self.tick_outlived();
+            trimming::tick(self);
             self.tick_founding();
             self.tick_bulletins();
         }

@@ -73,7 +73,7 @@ impl FullSyncs {
         }))
     }
 
-    /// For whoever has the client's socket.
+    /// For the owner of the client's socket.
     pub(crate) fn ticket(&self, sync: FullSync) -> Ticket {
         Ticket { sync, means: Arc::clone(&self.0), is_taken: false }
     }

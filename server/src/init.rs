@@ -21,7 +21,7 @@ const SECRET_FILE: &str = "cluster.secret";
     scp /etc/dictum/cluster.secret n2:/etc/dictum/            and to n3\n  \
     dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\\n      \
       --cluster-secret /etc/dictum/cluster.secret --dir /var/lib/dictum\n\n\
-    Whoever has the file can be a node: give it to machines by a way that nobody else can read, never as an argument.\n\n\
+    Everybody who has the file can be a node: give it to machines by a way that nobody else can read, never as an argument.\n\n\
     Exit code: 0 if it was made, 1 if not.")]
 pub struct InitArguments {
     /// The folder for the secret; made if missing, for its owner alone

@@ -35,7 +35,7 @@ pub enum PeerTlsMode {
     Prefer,
 }
 
-/// What a node has for its links.
+/// The keys of a node for its links, and which links it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerSecurity {
     pub(crate) tls: Arc<PeerTls>,
@@ -99,7 +99,7 @@ enum Readers {
 /// Reads a file that is a secret.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// The text names the fault and the way to mend it.
 fn read_private(path: &Path, readers: Readers) -> Result<Vec<u8>, String> {
     let (flags, forbidden) = match readers {
         Readers::Owner => (rustix::fs::OFlags::NOFOLLOW, 0o077),

@@ -127,7 +127,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let peer = listen("the address in --cluster (or --peer)", naming::resolve(&peer_address)?)?;
     if security.is_none() && peer.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
         log::warning(
-            "NO SECRET: links to other nodes are in plain text, and whoever reaches this node's address for peers reads and writes everything. \
+            "NO SECRET: links to other nodes are in plain text, and everybody who reaches this node's address for peers reads and writes everything. \
              Make a secret (dictum init), and give it to all nodes (--cluster-secret FILE; while they run, one after the other with --peer-tls prefer)",
         );
     }
@@ -224,6 +224,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         turn_work_max: base::limits::TURN_WORK_MAX,
         compared_every: options.compare_every,
         log_entries_kept: options.log_entries_kept,
+        log_trim: node::LogTrimSettings::default(),
         log_bytes_held: options.log_bytes_held,
         hot_entries_per_second: base::limits::HOT_ENTRIES_PER_SECOND,
         cache_policy: options.cache.policy.name(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::Rng;
 use base::limits::UNDECIDED_BYTES_MAX;
-use node::LargeWriteSettings;
+use node::{LargeWriteSettings, LogTrimSettings};
 use storage::{CachePolicy, CacheSettings};
 
 pub use kinds::{FAULTS, Fault};
@@ -110,6 +110,8 @@ pub struct Chaos {
     pub turn_work_max: u64,
     /// Bytes from which on a write is a large one, and how many may be on their way when it leaves.
     pub large_writes: LargeWriteSettings,
+    /// When logs are given back that all nodes have: every second seed never does it, as its clients write little.
+    pub log_trim: LogTrimSettings,
     /// Bytes of undecided entries after which a leader takes no more.
     pub undecided_bytes_max: usize,
     /// How often the states of a partition's replicas are compared; zero: never.
@@ -318,6 +320,7 @@ impl Chaos {
         let count = steps.between(1, 4);
         plan.extend(draw_plan(&mut steps, count, &STEP_KINDS, founders, ends_at, &options.with, &has));
         let mut large = Rng::new(options.seed ^ LARGE_DRAWN);
+        let mut trims = Rng::new(options.seed ^ TRIMS_DRAWN);
         let zoned = members.chance(1, 2) || options.with.contains(&Fault::ZoneLost);
         let zones_seed = members.next_u64();
         // Small on purpose: some values do not fit at all, and hardly any stays for long.
@@ -360,6 +363,10 @@ impl Chaos {
             large_writes: LargeWriteSettings {
                 from_bytes: *large.pick(&[60, 200, usize::MAX, usize::MAX]),
                 on_the_way_bytes: *large.pick(&[1, 200, 1_000, 10_000]),
+            },
+            log_trim: LogTrimSettings {
+                every: Duration::from_millis(*trims.pick(&[100, 500, 2_000])),
+                from_bytes: *trims.pick(&[1, 2 << 10, 1 << 20, 1 << 20]),
             },
             undecided_bytes_max: *large.pick(&[8 << 10, 64 << 10, UNDECIDED_BYTES_MAX, UNDECIDED_BYTES_MAX]),
             compared_every: Duration::from_millis(*comparisons.pick(&[0, 0, 0, 200, 1_000, 3_000])),
@@ -474,6 +481,7 @@ const COMPARISONS_DRAWN: u64 = 0xd16e_5700;
 /// Tells its drawing from that of all else.
 const WORK_DRAWN: u64 = 0x3027_2611;
 const LARGE_DRAWN: u64 = 0x3028_1104;
+const TRIMS_DRAWN: u64 = 0x5721_6d73;
 
 /// Tells its drawing from that of all else.
 const ZONES_DRAWN: u64 = 0x2026_2026;

@@ -31,7 +31,7 @@ const PROOF_BYTES: usize = 32;
 /// TLS wants a name to be said; keys are what counts here.
 const NAME: &str = "node.dictum.invalid";
 
-/// What a node needs to call others, and to be called.
+/// The settings of TLS with which a node calls others, and answers.
 pub struct PeerTls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
@@ -248,7 +248,7 @@ impl Handshake {
         self.connection.writer().write_all(tag.as_ref()).map_err(|error| error.to_string())
     }
 
-    /// What a side proves: that it, with this key, is the caller or the called one of this session.
+    /// The statement that a side proves: that it, with this key, is the caller or the called one of this session.
     fn proven(&mut self, is_client: bool, key: KeyHash) -> Result<Vec<u8>, String> {
         let exported = self.connection.export_keying_material([0; 32], EXPORTER_LABEL, None);
         let exported = exported.map_err(|error| error.to_string())?;
@@ -284,7 +284,7 @@ impl Handshake {
     }
 }
 
-/// What an error of TLS means to an operator.
+/// An error of TLS in an operator's words.
 fn explained(error: &Error) -> String {
     match error {
         Error::InvalidMessage(_) => "it does not speak TLS; has it no --cluster-secret?".to_owned(),
@@ -301,7 +301,7 @@ impl fmt::Debug for AnyNode {
     }
 }
 
-/// What is the same in the verifiers of both sides: TLS 1.3, bare keys, one kind of signature.
+/// The common part of the verifiers of both sides: TLS 1.3, bare keys, one kind of signature.
 macro_rules! verify_signatures {
     () => {
         fn verify_tls12_signature(

@@ -9,7 +9,7 @@ use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
-/// What a public key is named by: SHA-256 of its `SubjectPublicKeyInfo`.
+/// The name of a public key: SHA-256 of its `SubjectPublicKeyInfo`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 

@@ -1,4 +1,4 @@
-//! What all nodes of a cluster know, and nobody else.
+//! The secret that all nodes of a cluster know, and nobody else.
 
 use std::fmt;
 

@@ -65,7 +65,7 @@ impl Session {
         }
     }
 
-    /// What is decrypted, or can be with what is here. None if the socket has to give more.
+    /// The bytes that are decrypted, or can be without another read. None if the socket has to give more.
     fn read_decrypted(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.connection.reader().read(buffer) {

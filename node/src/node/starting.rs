@@ -48,6 +48,7 @@ use crate::stats::Stats;
 use crate::step_over::StepOver;
 use crate::tracking::Tracking;
 use crate::transfer::movement::Movement;
+use crate::trimming::Trimming;
 use crate::tunables::Tunables;
 use crate::turn::flushes::Unflushed;
 use crate::versions::too_old;
@@ -230,6 +231,7 @@ impl Node {
             next_settled: now.time,
             step_over: StepOver::default(),
             outlived: Outlived::default(),
+            trimming: Trimming::default(),
             founding: Founding::default(),
             rubbish: Vec::new(),
             next_retirement: now.time,

@@ -146,6 +146,7 @@ impl Node {
             None => {
                 group.partition.end_flush();
                 group.partition.cut_to = Some(position);
+                group.partition.saved_at = position;
                 self.cut_log(g, out);
             }
         }
@@ -156,6 +157,7 @@ impl Node {
         let partition = &mut self.groups[g].partition;
         let Some(position) = partition.cut_to else { return };
         let keep = if partition.cut_wanted { 0 } else { self.config.log_entries_kept };
+        let keep = partition.cut_keep.map_or(keep, |fewer| fewer.min(keep));
         let base = partition.replica.log().base();
         let part = Position(base.0.saturating_add(CUT_ENTRIES_MAX));
         let wanted = self.groups[g].log_wanted_behind(self.now.time, self.config.log_entries_kept);
@@ -184,6 +186,7 @@ impl Node {
         }
         self.groups[g].partition.cut_to = None;
         self.groups[g].partition.cut_wanted = false;
+        self.groups[g].partition.cut_keep = None;
         self.step_replica(g, Step::SnapshotTaken { position, keep });
         self.release_journal(g);
         self.discard_journal(out);

@@ -43,7 +43,7 @@ fn after_three_failures_a_second_answers_wait_right_ones_too() {
     pass(&mut cluster, Duration::from_millis(3000));
     assert!(cluster.heard(0, right).starts_with("%"), "it is let in");
     assert_eq!(cluster.heard(0, guesser), WRONG.repeat(4));
-    // Whoever has been let in waits for nothing, and what it says besides is carried out at once.
+    // A connection that has shown the password waits for nothing.
     cluster.give(0, Input::Received { connection: guesser, bytes: &b"AUTH wrong\r\n".repeat(4) });
     assert_eq!(cluster.ask_as(0, right, "AUTH secret"), "+OK\r\n");
     assert_eq!(cluster.ask_as(0, guesser, "QUIT"), WRONG.repeat(3));

@@ -36,7 +36,7 @@ fn a_small_write_passes_those_that_wait() {
     cluster.stalled.clear();
     assert_eq!(cluster.hear(0), ":202\r\n", "behind the first, before the others");
     assert_eq!(cluster.hear_as(0, A), ":201\r\n");
-    // What a connection says behind a large write stays behind it.
+    // The commands of a connection behind a large write stay behind it.
     let mut heard = String::new();
     while heard.lines().count() < 4 {
         heard += &cluster.hear_as(0, B);
@@ -103,7 +103,7 @@ fn a_wait_has_an_end() {
     assert_eq!(cluster.ask_as(0, A, &append("a")), length, "what was in the log was carried out, late");
 }
 
-/// What is published is in no log.
+/// Published messages are in no log.
 #[test]
 fn a_large_message_does_not_wait() {
     let mut cluster = narrow();

@@ -90,7 +90,7 @@ impl Output {
         }
     }
 
-    /// Bytes that the socket has not taken yet, for whoever goes on writing to it.
+    /// Bytes that the socket has not taken yet, for the thread that goes on writing to it.
     pub(super) fn into_unsent(self) -> Vec<u8> {
         let Output { waiting, written, .. } = self;
         waiting.into_iter().flatten().skip(written).collect()

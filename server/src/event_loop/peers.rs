@@ -96,7 +96,7 @@ pub(super) struct Peers {
     complaints: BTreeMap<String, Time>,
     /// Links on which it is said that the loop is busy.
     busy: BusyLinks,
-    /// What makes links secure, if they are to be.
+    /// Makes links secure, if they are to be.
     handshakes: Option<Handshakes>,
 }
 

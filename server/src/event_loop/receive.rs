@@ -27,7 +27,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What a client of another machine is told in protected mode: the text of Redis 7.4, with the ways out that Dictum has.
+/// The answer to a client of another machine in protected mode: the text of Redis 7.4, with the ways out that Dictum has.
 const PROTECTED: &[u8] = b"-DENIED Dictum is running in protected mode because protected mode is enabled and no password is set for the default user. \
 In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Dictum you may adopt \
 one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by \

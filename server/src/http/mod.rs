@@ -247,7 +247,7 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
     let own = shown.as_ref().and_then(Credentials::bucket);
     if let Some(password) = api.options.password.get() {
         let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
-        // Who shows nothing does not guess: browsers and libraries ask first whether a password is needed.
+        // A request without a password is no guess: browsers and libraries ask first whether a password is needed.
         let guesser = remote.filter(|_| shown.is_some());
         let has_shown = request.extensions().get::<HasShown>().cloned().unwrap_or_default();
         if let Some(guesser) = guesser.filter(|_| !has_shown.is_so())

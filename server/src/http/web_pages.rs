@@ -52,7 +52,7 @@ const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allo
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remote(pub(super) SocketAddr);
 
-/// Who may ask this node over HTTP.
+/// The clients that may ask this node over HTTP.
 #[derive(Clone, Debug, Default)]
 pub struct Visitors {
     /// Names of this node: its own, and those of `--http-host`. `*.example.com` stands for all names
@@ -64,7 +64,7 @@ pub struct Visitors {
     pub is_protected: Arc<AtomicBool>,
 }
 
-/// What becomes of a request.
+/// The verdict on a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
@@ -122,7 +122,7 @@ fn allow(origin: HeaderValue, mut response: Response) -> Response {
 }
 
 impl PageLog {
-    /// One line a second at the most: whoever sends requests must not fill the disk with them.
+    /// One line a second at the most, so that nobody fills the disk by sending requests.
     pub(super) fn tell(&self, remote: Option<SocketAddr>, problem: &Problem) {
         let now = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

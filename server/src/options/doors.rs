@@ -1,6 +1,6 @@
 //! Settings that say who may come in: protected mode, and web pages over HTTP.
 
-/// What `--protected-mode` can be.
+/// The values of `--protected-mode`.
 pub(super) const YES_OR_NO: [&str; 2] = ["yes", "no"];
 /// Most names, and most origins.
 const COUNT_MAX: usize = 256;

@@ -18,7 +18,7 @@ use crate::common::bell::Bell;
 use crate::common::process::Process;
 use crate::common::{Client, Dev, NodeInfo, dictum, eventually, failure, free_ports, output, status};
 
-/// What the node says to these bytes, until it closes the connection.
+/// The node's answer to these bytes, until it closes the connection.
 fn said_to(peer: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(peer).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
@@ -68,7 +68,7 @@ fn strangers_at_the_peers_port_hear_nothing_and_change_nothing() {
     assert_eq!((mode(&dir.join("cluster.secret")), mode(&first.dir.join("node.key"))), (0o600, 0o600));
     let before = status(&second.resp).expect("it answers");
     for kind in 0..=255 {
-        // What any operator is told who has forgotten the secret, and nothing of the cluster.
+        // The text for an operator who has forgotten the secret; it tells nothing of the cluster.
         let heard = String::from_utf8_lossy(&said_to(&second.peer, &impostor(first, kind))).into_owned();
         assert!(
             heard.ends_with("links to this cluster are under TLS; give this node the cluster's --cluster-secret"),

@@ -1,4 +1,4 @@
-//! What a web page in an operator's browser, another machine and another user of this one can do to a node: real processes, sockets and files.
+//! Attacks on a node by a web page in an operator's browser, by another machine and by another user of this one: real processes, sockets and files.
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
 
@@ -188,7 +188,7 @@ fn without_a_password_other_machines_are_refused() {
     assert!(node.process.stop());
 }
 
-/// What is in a folder and its folders, with permissions.
+/// The files of a folder and its folders, with permissions.
 fn modes(folder: &Path, found: &mut Vec<(String, u32, bool)>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name())).expect("it can be read");

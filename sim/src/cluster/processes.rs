@@ -64,6 +64,7 @@ impl<N: Door> Cluster<N> {
             turn_work_max: self.chaos.turn_work_max,
             compared_every: self.chaos.compared_every,
             log_entries_kept: self.chaos.log_entries_kept,
+            log_trim: self.chaos.log_trim,
             log_bytes_held: self.chaos.log_bytes_held,
             // Simulated clients are few: what matters here is that leaderships change hands at all.
             hot_entries_per_second: 5,

@@ -7,7 +7,7 @@ use tls::{HANDSHAKE_BYTES_MAX, Handshake, Progress};
 use crate::pipe::{End, pipe};
 use crate::{meet, node, secret};
 
-/// What a node says of somebody who says this and then nothing more. None if it waits.
+/// The node's verdict on a caller that sends this and then nothing more. None if it waits.
 fn refusal(answers: Handshake, ends: &mut [End; 2], bytes: &[u8]) -> Option<String> {
     let mut handshake = answers;
     let mut rest = bytes;

@@ -55,6 +55,7 @@ pub fn config(count: usize, me: u16) -> Config {
         turn_work_max: base::limits::TURN_WORK_MAX,
         compared_every: Duration::ZERO,
         log_entries_kept: 1000,
+        log_trim: node::LogTrimSettings::default(),
         log_bytes_held: base::limits::LOG_BYTES_HELD,
         hot_entries_per_second: u64::MAX,
         cache_policy: "lru",

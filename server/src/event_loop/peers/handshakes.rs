@@ -245,10 +245,10 @@ impl Desk {
     }
 }
 
-/// What a handshake has come to: a session and the other side's key, or none for a link in plain text; or why there is no link.
+/// The outcome of a handshake: a session and the other side's key, or none for a link in plain text; or why there is no link.
 type Ended = Result<Option<(Box<Session>, KeyHash)>, Failure>;
 
-/// What a handshake's place is kept by.
+/// By this a handshake keeps its place.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     is_dialled: bool,
@@ -264,7 +264,7 @@ impl UnderWay {
     }
 }
 
-/// Who makes way for one more: see [`Desk::place`].
+/// The handshake that makes way for one more: see [`Desk::place`].
 fn makes_way(claims: &[Option<Claim>]) -> Option<usize> {
     let mut of_each: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for claim in claims.iter().flatten().filter(|claim| !claim.is_dialled) {
