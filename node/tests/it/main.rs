@@ -50,6 +50,7 @@ mod step_over;
 mod suspicion;
 mod time;
 mod versions;
+mod trimming;
 mod vouching;
 mod waiting;
 mod zones;

@@ -4,7 +4,7 @@ use crate::common::{Cluster, blank, pass_until};
 use base::{BucketId, NodeId, PartitionId};
 use node::ConnectionId;
 
-const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+pub const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 /// Whose folder is set back.
 const LATE: u16 = 2;
 

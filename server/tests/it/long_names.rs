@@ -8,9 +8,9 @@ use crate::common::{Client, eventually, wait_until_nothing_is_flushed};
 
 const SETTINGS: [&str; 6] = ["--state", "store", "--log-bytes-per-snapshot", "2MiB", "--log-entries-kept", "5"];
 
-/// Names of which most begin alike: 40 KB, a megabyte, and five.
+/// Names of which most begin alike: 40 KB, a megabyte, and one and a half. (A walk over longer ones takes minutes: docs/traps.md, "Two names of five megabytes".)
 fn names() -> Vec<String> {
-    let lengths = [40_000, 40_000, 40_000, 1_000_000, 1_000_000, 5_000_000, 5_000_000];
+    let lengths = [40_000, 40_000, 40_000, 1_000_000, 1_000_000, 1_500_000, 1_500_000];
     let mut names: Vec<String> =
         lengths.iter().zip('a'..).map(|(length, end)| "n".repeat(*length) + &end.to_string()).collect();
     names.extend(["short".to_owned(), "n".repeat(32_768), "n".repeat(40_000), "n".repeat(1_000_000)]);
