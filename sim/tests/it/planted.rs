@@ -275,7 +275,7 @@ fn pause_forgotten() {
 
 #[test]
 fn large_write_forgotten() {
-    is_found_by(Planted::LargeWriteForgotten, 20, &[], "an answer in bounded time");
+    is_found_by(Planted::LargeWriteForgotten, 60, &[], "an answer in bounded time");
 }
 
 #[test]
