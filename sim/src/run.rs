@@ -293,6 +293,8 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             && cluster.is_swept()
             && cluster.is_everybody_told()
             && cluster.behind_in_version().is_empty()
+            // One may have come back with the healing.
+            && cluster.judge_folders_that_came_back().is_none()
     });
     if let Some(text) = cluster.judge_left_behind() {
         cluster.violations.push(("left behind", text));

@@ -198,7 +198,8 @@ fn whatever_is_missing_the_rest_is_shown() {
         |r| r.environment = Environment::default(),
     ];
     let whole = little();
-    for mask in 0..1u32 << parts.len() {
+    // All pairs of what may be missing; and of larger subsets every fifth: all of them take two minutes.
+    for mask in (0..1u32 << parts.len()).filter(|mask| mask.count_ones() <= 2 || mask % 5 == 0) {
         let mut record = whole.clone();
         for (index, part) in parts.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1) {
             part(&mut record);
@@ -210,7 +211,7 @@ fn whatever_is_missing_the_rest_is_shown() {
             }
         }
         let html = render(&[record]);
-        // Reading all of them takes long: every seventh, and the parts alone.
+        // Reading takes long, too: every seventh, and the parts alone.
         if mask % 7 == 0 || mask.count_ones() <= 1 {
             elements(&html);
         }
