@@ -107,15 +107,15 @@ impl Peers {
         // A process that has ended leaves no link behind, and one that stands still is not heard. So a second one with an empty folder, or one of another cluster
         // that was given the same names, does not take the place of a node that lives.
         let lively = peer.up.and_then(|up| self.links[up].as_ref()).filter(|link| now.since(link.heard) < LIVELY);
-        if lively.is_some_and(|link| link.key.is_some() && link.key != key) {
-            // Other nodes know the secret, too.
-            return Err(format!("{:?} is linked under another key; start each name only once", hello.node));
-        }
         if lively.is_some() && hello.incarnation != peer.started {
             return Err(format!(
                 "{:?} runs in another process, which was heard just now; start each name only once",
                 hello.node
             ));
+        }
+        if lively.is_some_and(|link| link.key.is_some() && link.key != key) {
+            // Other nodes know the secret, too.
+            return Err(format!("{:?} is linked under another key; start each name only once", hello.node));
         }
         match dialled {
             Some(expected) if expected != id => Err(format!(
