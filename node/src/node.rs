@@ -234,6 +234,7 @@ pub struct Node {
     pub(crate) step_over: StepOver,
     /// Replicas of a folder that was away.
     pub(crate) outlived: Outlived,
+    /// Logs that all nodes have on their disks.
     pub(crate) trimming: Trimming,
     /// What was said of founders that are awaited.
     pub(crate) founding: Founding,
@@ -338,7 +339,7 @@ impl Node {
     }
 
     fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String, listener: Listener) {
-        // What is inside speaks for clients that have shown the password there, or for nodes.
+        // A connection inside speaks for clients that have shown the password to HTTP, or for nodes.
         let authenticated = self.config.password.is_none() || listener == Listener::Inside;
         let limits = self.request_limits(authenticated);
         if !authenticated {

@@ -31,7 +31,7 @@ pub(crate) struct Outlived {
 }
 
 impl Outlived {
-    /// What a node says of its role in a partition: no other has to guess from its incarnation which of its replicas have recovered.
+    /// The role in a partition of which a node tells the others: none of them has to guess from its incarnation which of its replicas have recovered.
     pub fn role_of(&self, id: PartitionId, role: RoleName) -> u8 {
         match role {
             RoleName::Leader if self.partitions.contains(&id) => LEADS_OUTLIVED,
@@ -111,8 +111,8 @@ impl Node {
         !recovers && ping.claim.incarnation != 0 && (!self.is_outlived_in(node, id) || leads || node > self.config.me)
     }
 
-    /// Whether another node's replica is still to recover, so that no candidate counts its promises. One that has not heard of its later life yet says nothing of that:
-    /// its incarnation does, and its replica of the council recovers last.
+    /// Whether another node's replica is still to recover, so that no candidate counts its promises. A node that has not heard of its later life yet does not say so;
+    /// then its incarnation tells, as the replica of the council recovers last.
     fn is_outlived_in(&self, node: NodeId, id: PartitionId) -> bool {
         let Some(ping) = self.news.get(&node) else { return true };
         let says = |id| news_of(ping, id).is_some_and(|news| matches!(news.role, IS_OUTLIVED | LEADS_OUTLIVED));

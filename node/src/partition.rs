@@ -125,8 +125,8 @@ pub(crate) struct Partition {
     flushed_at: Time,
     /// A snapshot up to here is on disk, and not all of the log before it is dropped yet.
     pub cut_to: Option<Position>,
-    /// So many entries of it are kept then at the most, if fewer than usual.
-    pub cut_keep: Option<u64>,
+    /// The disks of all nodes have the log up to here: until that cut is done, only what is behind it has to be kept.
+    pub all_have: Option<Position>,
     /// The snapshot that is on disk.
     pub saved_at: Position,
     /// Other nodes with entries among those applied in this turn: they wait to hear that these are decided.
@@ -203,7 +203,7 @@ impl Partition {
             bytes_flushing: 0,
             flushed_at: Time(0),
             cut_to: None,
-            cut_keep: None,
+            all_have: None,
             saved_at: state.position,
             waiting: Vec::new(),
             evicting: None,
@@ -517,7 +517,7 @@ impl Partition {
         (self.applied, self.applied_ballot) = (Position(0), Ballot::default());
         (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);
         (self.cut_to, self.cut_wanted, self.snapshot_wanted) = (None, false, false);
-        (self.cut_keep, self.saved_at) = (None, Position(0));
+        (self.all_have, self.saved_at) = (None, Position(0));
         self.steps.begin_anew();
         self.outcomes.clear();
         self.told.clear();

@@ -87,7 +87,7 @@ pub enum Planted {
     LookTooSoon,
     /// Values in memory above the store stay as they are when the store gets others. (Its owner's mistake; the node knows nothing of it.)
     CacheNotWrittenThrough,
-    /// The cached elements of the store stay as it is when the store has taken others.
+    /// The cached elements of the store stay as they are when the store has taken others.
     RunsNotForgotten,
     /// A node never finds that it is slow, and so leads on.
     SlowLeadsOn,

@@ -12,10 +12,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{PartitionId, Position, Time};
+use base::{NodeId, PartitionId, Position, Time};
 use paxos::RoleName;
 
-use crate::node::{Node, news_of, role_number};
+use crate::node::{Node, news_of, place_of, role_number};
 
 /// When logs are looked at, and which of them are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,52 +45,66 @@ pub(crate) fn tick(node: &mut Node) {
     if node.now.time < node.trimming.next {
         return;
     }
-    let settings = node.config.log_trim;
-    node.trimming.next = node.now.time + settings.every;
-    let places: Vec<(usize, PartitionId)> = node.groups.iter().map(|group| group.id()).enumerate().collect();
+    node.trimming.next = node.now.time + node.config.log_trim.every;
     let mut marks = BTreeMap::new();
-    for (g, id) in places {
-        let Some(mark) = on_all_disks(node, g, id) else { continue };
-        marks.insert(id, mark);
-        let Some(before) = node.trimming.marks.get(&id).copied() else { continue };
-        let partition = &node.groups[g].partition;
-        let log = partition.replica.log();
-        let saved = if partition.durable { partition.saved_at } else { partition.applied };
-        if log.bytes() < settings.from_bytes || before <= log.base() || partition.cut_to.is_some() {
-            continue;
+    if let Some(others) = all_others(node) {
+        for g in 0..node.groups.len() {
+            if let Some(mark) = on_all_disks(node, g, &others) {
+                marks.insert(node.groups[g].id(), mark);
+            }
         }
-        let (base, goes_to_store) = (log.base(), partition.durable && partition.is_over_store());
-        if saved < before && goes_to_store {
-            // Much was written and little has changed: what has is soon in the store.
-            node.groups[g].partition.snapshot_wanted = true;
-        }
-        if saved <= base {
-            continue;
-        }
-        // They are awake then, and cut at the end of this turn.
-        let partition = &mut node.groups[g].partition;
-        partition.cut_to = Some(saved);
-        partition.cut_keep = Some(saved.0.saturating_sub(before.0));
-        node.probe("node: log trimmed that all have");
     }
-    node.trimming.marks = marks;
+    let before = std::mem::replace(&mut node.trimming.marks, marks);
+    for (id, mark) in before {
+        if node.trimming.marks.contains_key(&id)
+            && let Some(g) = place_of(&node.groups, id)
+        {
+            give_back(node, g, mark);
+        }
+    }
 }
 
-/// Up to where the disks of all nodes have the log of a partition; none if one of them is away, or has lost something.
-fn on_all_disks(node: &Node, g: usize, id: PartitionId) -> Option<Position> {
-    let replica = &node.groups[g].partition.replica;
+/// Has the log cut up to the mark, if it is large enough.
+fn give_back(node: &mut Node, g: usize, mark: Position) {
+    let partition = &node.groups[g].partition;
+    let log = partition.replica.log();
+    let base = log.base();
+    if log.bytes() < node.config.log_trim.from_bytes || mark <= base || partition.cut_to.is_some() {
+        return;
+    }
+    let saved = if partition.durable { partition.saved_at } else { partition.applied };
+    if saved < mark && partition.durable && partition.is_over_store() {
+        // Much was written and little has changed: what has is soon in the store.
+        node.groups[g].partition.snapshot_wanted = true;
+    }
+    if saved > base {
+        // The group is awake then, and is cut at the end of this turn.
+        let partition = &mut node.groups[g].partition;
+        (partition.cut_to, partition.all_have) = (Some(saved), Some(mark));
+        node.probe("node: log trimmed that all have");
+    }
+}
+
+/// The other nodes of the cluster; none if one of them is away.
+fn all_others(node: &Node) -> Option<Vec<NodeId>> {
+    let others = node.roll.ids().filter(|id| *id != node.config.me && !node.registry.left_behind(*id));
+    others.map(|id| (node.is_up(id) && node.news.contains_key(&id)).then_some(id)).collect()
+}
+
+/// Up to where the disks of all nodes have the log of a partition; none if one of them has lost something.
+fn on_all_disks(node: &Node, g: usize, others: &[NodeId]) -> Option<Position> {
+    let (id, replica) = (node.groups[g].id(), &node.groups[g].partition.replica);
     let recovers = role_number(RoleName::Recovering);
     if replica.role() == RoleName::Recovering {
         return None;
     }
     let mut least = replica.persisted();
-    for other in node.roll.ids().filter(|id| *id != node.config.me && !node.registry.left_behind(*id)) {
-        let ping = node.news.get(&other).filter(|_| node.is_up(other))?;
-        match news_of(ping, id) {
+    for other in others {
+        match node.news.get(other).and_then(|ping| news_of(ping, id)) {
             Some(news) if news.role == recovers => return None,
-            Some(news) if node.holds(other, id) => least = least.min(news.persisted),
+            Some(news) if node.holds(*other, id) => least = least.min(news.persisted),
             // It has no copy, and is not to have one.
-            _ if !replica.members().names(other) => {}
+            _ if !replica.members().names(*other) => {}
             _ => return None,
         }
     }

@@ -9,11 +9,11 @@ use crate::log;
 
 /// The journal, the poll, listeners, the log, and what opens a file for a moment: snapshots, `/proc`, a name to look up.
 const OWN_FILES: usize = 64;
-/// Two for each of as many peers as most clusters have, and those who have not greeted yet.
+/// Two for each of as many peers as most clusters have.
 const PEER_FILES: usize = 32;
-/// Callers whose handshakes are under way: strangers, who may be many only where there is much. No more than this,
+/// Most callers at the address for peers that have not proven yet that they are nodes.
 const HANDSHAKE_FILES_MAX: usize = 320;
-/// and no fewer.
+/// So many of them there may be in any case.
 const HANDSHAKE_FILES_MIN: usize = 16;
 /// Most files of the store that it keeps open, if there are enough.
 const STORE_FILES_MAX: usize = 900;

@@ -135,6 +135,19 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     }
 }
 
+/// As [`read_file`], while the node runs.
+///
+/// # Errors
+/// Those, and if it is no plain file: a pipe that nobody writes to would keep this thread, which waits for the signal to stop, too.
+pub(crate) fn read_again(path: &Path) -> Result<String, String> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(format!("the password file {} is no plain file and is read at the start only", path.display()))
+        }
+        _ => read_file(path),
+    }
+}
+
 /// Warns if every user of the machine can read a file that holds a secret.
 pub(crate) fn warn_of_readers(path: &Path) {
     if let Ok(metadata) = path.metadata() {

@@ -324,11 +324,12 @@ fn ask(asked: &str, request: &JoinRequest, security: Option<&PeerSecurity>) -> i
                 continue;
             }
         };
-        let secured = security.map_or(Ok(None), |security| Socket::call(stream.try_clone()?, security))?;
-        let mut socket = match secured {
-            Some(socket) => socket,
-            None if security.is_none() => Socket::Plain(stream),
-            None => Socket::Plain(connect(address)?),
+        let mut socket = match security {
+            None => Socket::Plain(stream),
+            Some(security) => match Socket::call(stream, security)? {
+                Some(socket) => socket,
+                None => Socket::Plain(connect(address)?),
+            },
         };
         send(&mut socket, |payload| request.encode(payload))?;
         let mut reader = FrameReader::with_limit(ANSWER_BYTES_MAX);

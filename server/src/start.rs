@@ -306,24 +306,21 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         let mut stops = false;
         for signal in signals.forever() {
             match (signal, &password_file) {
-                (SIGINT | SIGTERM, _) => {}
-                (SIGHUP, Some(path)) => {
-                    read_again(path, &password, &messenger);
-                    continue;
+                (SIGINT | SIGTERM, _) if stops => {
+                    log::warning("stopping at once");
+                    std::process::exit(exit::AT_ONCE.into());
                 }
+                (SIGINT | SIGTERM, _) => {
+                    stops = true;
+                    messenger.tell(Control::Stop);
+                }
+                (SIGHUP, Some(path)) => read_again(path, &password, &messenger),
                 _ => {
-                    log::info(
-                        "a signal that means nothing here: settings are changed by CONFIG SET, or by another start",
-                    );
-                    continue;
+                    let text =
+                        "a signal that means nothing here: settings are changed by CONFIG SET, or by another start";
+                    log::info(text);
                 }
             }
-            if stops {
-                log::warning("stopping at once");
-                std::process::exit(exit::AT_ONCE.into());
-            }
-            stops = true;
-            messenger.tell(Control::Stop);
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(thread_failed)?;
@@ -502,7 +499,7 @@ fn own_names(options: &Options, standing: &Standing) -> Vec<String> {
 
 /// Reads the file with the password once more. One that is not right changes nothing.
 fn read_again(path: &Path, password: &Password, messenger: &Messenger) {
-    match secrets::read_file(path) {
+    match secrets::read_again(path) {
         Err(reason) => log::error(&format!("{reason}; the password stays as it was")),
         Ok(text) if password.get().as_deref() == Some(&text) => {
             log::info("the password file was read again: the password is the same");

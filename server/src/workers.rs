@@ -245,7 +245,7 @@ impl Worker {
 
     /// Has it read its password again, and reads it for the next one that joins. What is wrong with the file the worker says.
     fn read_again(&mut self) {
-        if let Some(password) = self.options.password_file.as_ref().and_then(|path| secrets::read_file(path).ok()) {
+        if let Some(password) = self.options.password_file.as_ref().and_then(|path| secrets::read_again(path).ok()) {
             self.options.password = Some(password);
         }
         if let State::Runs { process, .. } = &self.state {

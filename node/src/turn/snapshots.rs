@@ -157,7 +157,7 @@ impl Node {
         let partition = &mut self.groups[g].partition;
         let Some(position) = partition.cut_to else { return };
         let keep = if partition.cut_wanted { 0 } else { self.config.log_entries_kept };
-        let keep = partition.cut_keep.map_or(keep, |fewer| fewer.min(keep));
+        let keep = partition.all_have.map_or(keep, |all_have| keep.min(position.0.saturating_sub(all_have.0)));
         let base = partition.replica.log().base();
         let part = Position(base.0.saturating_add(CUT_ENTRIES_MAX));
         let wanted = self.groups[g].log_wanted_behind(self.now.time, self.config.log_entries_kept);
@@ -186,7 +186,7 @@ impl Node {
         }
         self.groups[g].partition.cut_to = None;
         self.groups[g].partition.cut_wanted = false;
-        self.groups[g].partition.cut_keep = None;
+        self.groups[g].partition.all_have = None;
         self.step_replica(g, Step::SnapshotTaken { position, keep });
         self.release_journal(g);
         self.discard_journal(out);

@@ -11,21 +11,21 @@
 //! closes the link on a greeting without a word may be of the oldest version and know no newer one: it is called again in that (`Peer::is_old`). Messages are taken only after the other's Hello. A new link from a peer replaces the old one: the peer must have lost it.
 //! Half-open links are found by the kernel (unacknowledged bytes) and by the node (its heartbeats).
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::limits::{PEER_MESSAGE_BYTES_MAX, PEER_OUTPUT_BYTES_MAX};
 use base::versions::{OLDEST, Versions};
 use base::{NodeId, Rng, Time};
-use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use node::{Input, LinkVersions, Member, Nodes};
 use tls::KeyHash;
-use wire::{FrameReader, Hello, JoinRequest};
+use wire::{FrameReader, Hello};
+
+use complaints::Complaints;
 
 use super::busy::BusyLinks;
 use super::output::SharedOutput;
@@ -54,11 +54,6 @@ const NEWEST_AGAIN_AFTER: Duration = Duration::from_secs(300);
 const GREETING_BYTES_MAX: usize = 1024;
 /// Most accepted links that have not greeted yet.
 const STRANGERS_MAX: usize = 64;
-/// Most complaints remembered, so that each is logged once.
-const COMPLAINTS_MAX: usize = 64;
-/// After this long the same complaint is logged again.
-const COMPLAINT_AGAIN: Duration = Duration::from_secs(60);
-
 /// Who we are, to the others.
 #[derive(Clone, Debug)]
 pub(super) struct Ourselves {
@@ -92,8 +87,7 @@ pub(super) struct Peers {
     messenger: Messenger,
     /// Who answers nodes that want to join.
     admission: Option<Admission>,
-    /// What was logged lately, and when.
-    complaints: BTreeMap<String, Time>,
+    complaints: Complaints,
     /// Links on which it is said that the loop is busy.
     busy: BusyLinks,
     /// Makes links secure, if they are to be.
@@ -182,7 +176,7 @@ impl Peers {
             rng: Rng::new(seed),
             messenger,
             admission: None,
-            complaints: BTreeMap::new(),
+            complaints: Complaints::default(),
             busy: BusyLinks::default(),
             handshakes: None,
         }
@@ -230,12 +224,12 @@ impl Peers {
                     if let Some(handshakes) = &self.handshakes {
                         if !handshakes.give(stream, None, remote) {
                             let reason = "too many callers wait for their handshakes";
-                            self.complain(now, format!("refused a link from {}: {reason}", remote.ip()));
+                            self.complain_of_stranger(now, format!("refused a link from {}: {reason}", remote.ip()));
                         }
                         continue;
                     }
                     if self.has_many_strangers() {
-                        self.complain(
+                        self.complain_of_stranger(
                             now,
                             format!("refused a link from {}: too many callers have not greeted", remote.ip()),
                         );
@@ -243,7 +237,7 @@ impl Peers {
                     }
                     let place = self.insert(Socket::Plain(stream), Stage::Greeting, None, remote, now);
                     if let Err(error) = self.register(place, registry).and_then(|()| self.set_options(place)) {
-                        self.complain(now, format!("the link from {remote} failed: {error}"));
+                        self.complain_of_stranger(now, format!("the link from {} failed: {error}", remote.ip()));
                         self.links[place] = None;
                     }
                 }
@@ -343,137 +337,6 @@ impl Peers {
         link.socket.stream().set_nodelay(true)
     }
 
-    /// The poll says that something is up with the link at `place`.
-    pub(super) fn on_event(
-        &mut self,
-        place: usize,
-        event: &Event,
-        buffer: &mut [u8],
-        registry: &Registry,
-        now: Time,
-        step: &mut Step<'_>,
-    ) {
-        let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
-        if link.stage == Stage::Connecting {
-            if !event.is_writable() && !event.is_error() && !event.is_read_closed() {
-                return;
-            }
-            let failed = match link.socket.stream().take_error() {
-                Ok(None) => match link.socket.stream().peer_addr() {
-                    Ok(_) => None,
-                    Err(error) if error.kind() == ErrorKind::NotConnected => return,
-                    Err(error) => Some(error),
-                },
-                Ok(error) => error,
-                Err(error) => Some(error),
-            };
-            let greeted = match failed {
-                Some(error) => Err(error),
-                None if self.is_to_be_secured(place) => return self.secure(place, registry, now, step),
-                None => {
-                    if let Some(link) = &mut self.links[place] {
-                        link.stage = Stage::Greeting;
-                    }
-                    let version = self.greeting_for(place);
-                    self.set_options(place).and_then(|()| self.greet(place, version))
-                }
-            };
-            if let Err(error) = greeted {
-                self.drop_link(place, &error.to_string(), now, step);
-                return;
-            }
-        } else if event.is_writable() {
-            let flushed = link.output.lock().flush(&mut link.socket);
-            if let Err(error) = flushed {
-                self.drop_link(place, &error.to_string(), now, step);
-                return;
-            }
-        }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            if let Some(link) = &mut self.links[place] {
-                link.half_closed |= event.is_read_closed() || event.is_error();
-            }
-            self.read(place, buffer, now, step);
-        }
-    }
-
-    /// Goes on reading where more lay than fitted.
-    pub(super) fn read_unread(&mut self, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
-        for place in std::mem::take(&mut self.unread) {
-            self.read(place, buffer, now, step);
-        }
-    }
-
-    fn read(&mut self, place: usize, buffer: &mut [u8], now: Time, step: &mut Step<'_>) {
-        let Some(link) = self.links.get_mut(place).and_then(Option::as_mut) else { return };
-        match link.socket.read(buffer) {
-            Ok(0) => {
-                self.note_unanswered(place, now);
-                self.drop_link(place, "the other side closed it", now, step);
-            }
-            Ok(count) => {
-                if count == buffer.len() || link.half_closed {
-                    self.unread.push(place);
-                }
-                link.heard = now;
-                if link.stage == Stage::Greeting && tls::begins_tls(&buffer[..count]) == Some(true) && !link.has_spoken
-                {
-                    let reason = "it speaks TLS, and this node has no --cluster-secret";
-                    self.complain_refused(place, reason, now);
-                    return self.drop_link(place, reason, now, step);
-                }
-                link.has_spoken = true;
-                link.reader.push(&buffer[..count]);
-                if let Err(reason) = self.take_frames(place, now, step) {
-                    self.drop_link(place, &reason, now, step);
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => link.half_closed = false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => self.unread.push(place),
-            Err(error) => self.drop_link(place, &error.to_string(), now, step),
-        }
-    }
-
-    fn take_frames(&mut self, place: usize, now: Time, step: &mut Step<'_>) -> Result<(), String> {
-        while let Some(link) = &mut self.links[place] {
-            let Some(bytes) = link.reader.next().map_err(|error| error.to_string())? else { break };
-            match link.stage {
-                Stage::Up(peer) => step(Input::PeerMessage { peer, bytes }),
-                Stage::Connecting | Stage::Greeting => {
-                    let (dialled, key) = (link.dialled, link.key);
-                    if dialled.is_none() && JoinRequest::is_in(&bytes) {
-                        self.hand_over(place, &bytes)?;
-                        break;
-                    }
-                    let hello = Hello::decode(&bytes)
-                        .map_err(|error| error.to_string())
-                        .inspect_err(|reason| self.complain_refused(place, reason, now))?;
-                    let version = self
-                        .check(&hello, (dialled, key), now)
-                        .inspect_err(|reason| self.refuse(place, &hello, reason))
-                        .inspect_err(|reason| self.complain_refused(place, reason, now))?;
-                    if dialled.is_none() {
-                        self.greet(place, version).map_err(|error| error.to_string())?;
-                    }
-                    self.become_up(place, &hello, version, now, step);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A node that wants to join: whoever lets nodes in answers it, on the same link.
-    fn hand_over(&mut self, place: usize, bytes: &[u8]) -> Result<(), String> {
-        let request = JoinRequest::decode(bytes).map_err(|_| "it asks to join in another version".to_owned())?;
-        let Some(link) = self.links[place].take() else { return Ok(()) };
-        // It leaves the poll with its file descriptor's registration, which nobody looks at any more.
-        let socket = link.socket.map(std::net::TcpStream::from);
-        if let Some(admission) = &self.admission {
-            admission.admit(socket, request);
-        }
-        Ok(())
-    }
-
     fn become_up(&mut self, place: usize, hello: &Hello, spoken: u16, now: Time, step: &mut Step<'_>) {
         let peer = hello.id;
         if let Some(old) = self.peers.get(&peer).and_then(|peer| peer.up) {
@@ -496,7 +359,7 @@ impl Peers {
             let again = fell_back.then(|| now + NEWEST_AGAIN_AFTER);
             (state.up, state.started, state.dial_at) = (Some(place), hello.incarnation, again);
         }
-        self.complaints.clear();
+        self.complaints.forget_peers();
         let versions = LinkVersions { spoken, newest: hello.speaks.newest };
         let older =
             if spoken < self.ourselves.speaks.newest { format!(", in version {spoken}") } else { String::new() };
@@ -548,33 +411,6 @@ impl Peers {
         }
     }
 
-    fn complain_refused(&mut self, place: usize, reason: &str, now: Time) {
-        if let Some(link) = &self.links[place] {
-            let text = format!("refused to talk to {}: {reason}", link.remote.ip());
-            self.complain(now, text);
-        }
-    }
-
-    /// Logs a warning, unless the same was logged lately: attempts repeat twice a second. Of other ones so many are logged in a minute: strangers can have any number of
-    /// addresses.
-    fn complain(&mut self, now: Time, text: String) {
-        let is_lately = |at: &Time| now.since(*at) < COMPLAINT_AGAIN;
-        if self.complaints.get(&text).is_some_and(is_lately) {
-            return;
-        }
-        if self.complaints.len() >= COMPLAINTS_MAX {
-            self.complaints.retain(|_, at| is_lately(at));
-        }
-        match self.complaints.len().cmp(&COMPLAINTS_MAX) {
-            Ordering::Less => log::warning(&text),
-            Ordering::Equal => {
-                log::warning("more is wrong with links than is logged in a minute; the rest of this minute is left out")
-            }
-            Ordering::Greater => return,
-        }
-        self.complaints.insert(text, now);
-    }
-
     fn name(&self, peer: NodeId) -> String {
         let member = self.peers.get(&peer).and_then(|peer| peer.member.as_ref());
         member.map_or_else(|| peer.to_string(), |member| member.name.clone())
@@ -586,9 +422,11 @@ impl Peers {
     }
 }
 
+mod complaints;
 mod dialling;
 mod greeting;
 mod handshakes;
+mod reading;
 mod securing;
 #[cfg(test)]
 mod tests;

@@ -109,6 +109,7 @@ pub(super) fn complete(mut api: OpenApi, open_paths: &[&str], password: bool) ->
             }
             if password && !open_paths.contains(&path.as_str()) {
                 add(operation, "401", "The password is missing or wrong.");
+                add(operation, "429", "Too many wrong passwords have come from this machine.");
                 let requirement = |name: &str| SecurityRequirement::new(name, [] as [&str; 0]);
                 operation.security = Some(vec![requirement("basic"), requirement("bearer")]);
             }

@@ -324,4 +324,7 @@ fn the_password_is_read_again_at_a_signal() {
     );
     // The node goes on asking itself for what HTTP wants.
     assert_eq!(status_of("second"), "200");
+    let request = "GET /metrics HTTP/1.1\r\nhost: n1\r\nauthorization: Bearer second\r\nconnection: close\r\n\r\n";
+    let metrics = exchange(&node.http, request.as_bytes());
+    assert!(metrics.contains("dictum_http_auth_failures_total 2"), "{metrics}");
 }

@@ -82,14 +82,14 @@ impl Handshakes {
         messenger: Messenger,
         files_max: usize,
     ) -> io::Result<Handshakes> {
-        let callers_max = files_max / 5;
-        let under_way_max = files_max - callers_max;
+        let waiting_max = files_max / 5;
+        let callers_max = files_max - waiting_max;
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let (calls, own) = mpsc::channel();
-        let (callers, others) = mpsc::sync_channel(callers_max);
+        let (callers, others) = mpsc::sync_channel(waiting_max);
         let mode = security.mode;
-        let mut desk = Desk { poll, security, messenger, under_way: Vec::new(), under_way_max };
+        let mut desk = Desk { poll, security, messenger, under_way: Vec::new(), callers_max };
         thread::Builder::new().name("handshakes".to_owned()).spawn(move || desk.run(&own, &others))?;
         Ok(Handshakes { calls, callers, waker, mode })
     }
@@ -121,12 +121,12 @@ struct Desk {
     security: PeerSecurity,
     messenger: Messenger,
     under_way: Vec<Option<UnderWay>>,
-    under_way_max: usize,
+    callers_max: usize,
 }
 
 impl Desk {
     fn run(&mut self, calls: &mpsc::Receiver<Order>, callers: &mpsc::Receiver<Order>) {
-        let mut events = Events::with_capacity(self.under_way_max + 1);
+        let mut events = Events::with_capacity(self.callers_max + 1);
         let mut more_wait = false;
         loop {
             let now = Instant::now();
@@ -178,7 +178,7 @@ impl Desk {
             Ok(stage) => stage,
             Err(reason) => return self.tell(dialled, remote, Err(Failure::from(reason))),
         };
-        let place = self.place();
+        let place = self.place(dialled.is_none());
         let mut stream = TcpStream::from_std(stream);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(&mut stream, Token(place), interest);
@@ -189,20 +189,22 @@ impl Desk {
         }
     }
 
-    /// A free place. Where there is none, a caller makes way; callers alone can be so many. It is one of the address that has most of them, of these one that has not even
-    /// begun to speak, and of these the one that has waited for longest.
-    fn place(&mut self) -> usize {
-        if let Some(place) = self.under_way.iter().position(Option::is_none) {
+    /// A place for one more. Callers have so many; calls of this node, of which there is one for each other node, have theirs in any case. Where callers have none left one
+    /// of them makes way: of the address that has most of them one that has not even begun to speak, and of these the one that has waited for longest.
+    fn place(&mut self, is_caller: bool) -> usize {
+        let claims: Vec<Option<Claim>> =
+            self.under_way.iter().map(|it| it.as_ref().and_then(UnderWay::claim)).collect();
+        if is_caller
+            && claims.iter().flatten().count() >= self.callers_max
+            && let Some(place) = makes_way(&claims)
+        {
+            self.end(place, "too many callers have not proven who they are");
             return place;
         }
-        if self.under_way.len() < self.under_way_max {
+        self.under_way.iter().position(Option::is_none).unwrap_or_else(|| {
             self.under_way.push(None);
-            return self.under_way.len() - 1;
-        }
-        let claims = self.under_way.iter().map(|it| it.as_ref().map(UnderWay::claim)).collect::<Vec<_>>();
-        let place = makes_way(&claims).unwrap_or(0);
-        self.end(place, "too many callers have not proven who they are");
-        place
+            self.under_way.len() - 1
+        })
     }
 
     fn advance(&mut self, place: usize) {
@@ -248,31 +250,32 @@ impl Desk {
 /// The outcome of a handshake: a session and the other side's key, or none for a link in plain text; or why there is no link.
 type Ended = Result<Option<(Box<Session>, KeyHash)>, Failure>;
 
-/// By this a handshake keeps its place.
+/// By this a caller keeps its place.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
-    is_dialled: bool,
     address: IpAddr,
     has_spoken: bool,
     until: Instant,
 }
 
 impl UnderWay {
-    fn claim(&self) -> Claim {
+    /// None of a call of this node.
+    fn claim(&self) -> Option<Claim> {
         let has_spoken = !matches!(self.stage, Stage::Listening);
-        Claim { is_dialled: self.dialled.is_some(), address: self.remote.ip(), has_spoken, until: self.until }
+        let claim = Claim { address: self.remote.ip(), has_spoken, until: self.until };
+        self.dialled.is_none().then_some(claim)
     }
 }
 
-/// The handshake that makes way for one more: see [`Desk::place`].
+/// The caller that makes way for one more: see [`Desk::place`].
 fn makes_way(claims: &[Option<Claim>]) -> Option<usize> {
     let mut of_each: BTreeMap<IpAddr, usize> = BTreeMap::new();
-    for claim in claims.iter().flatten().filter(|claim| !claim.is_dialled) {
+    for claim in claims.iter().flatten() {
         *of_each.entry(claim.address).or_default() += 1;
     }
     let stays = |claim: &Claim| {
-        let others = claims.len() - of_each.get(&claim.address).copied().unwrap_or_default();
-        (claim.is_dialled, others, claim.has_spoken, claim.until)
+        let of_others = claims.len() - of_each.get(&claim.address).copied().unwrap_or_default();
+        (of_others, claim.has_spoken, claim.until)
     };
     let places = claims.iter().enumerate().filter_map(|(place, claim)| Some((place, stays(claim.as_ref()?))));
     places.min_by_key(|(_, stays)| *stays).map(|(place, _)| place)
@@ -359,18 +362,13 @@ mod tests {
     #[test]
     fn who_opens_many_makes_way_for_all_others() {
         let begun = Instant::now();
-        let claim = |is_dialled, host: u8, has_spoken, seconds| {
+        let claim = |host: u8, has_spoken, seconds| {
             let (address, until) = (IpAddr::from([10, 0, 0, host]), begun + Duration::from_secs(seconds));
-            Some(Claim { is_dialled, address, has_spoken, until })
+            Some(Claim { address, has_spoken, until })
         };
-        let mut claims = vec![
-            claim(true, 2, false, 1),
-            claim(false, 1, true, 1),
-            claim(false, 2, true, 2),
-            claim(false, 2, false, 4),
-            claim(false, 2, false, 3),
-        ];
-        for place in [4, 3, 1, 2, 0] {
+        // The first is a call of this node.
+        let mut claims = vec![None, claim(1, true, 1), claim(2, true, 2), claim(2, false, 4), claim(2, false, 3)];
+        for place in [4, 3, 1, 2] {
             assert_eq!(makes_way(&claims), Some(place));
             claims[place] = None;
         }

@@ -65,7 +65,7 @@ impl Peers {
         };
         match dialled {
             Some(peer) => self.note_unsecured(peer, &failed, now),
-            None => self.complain(now, format!("refused to talk to {}: {}", remote.ip(), failed.reason)),
+            None => self.complain_of_stranger(now, format!("refused to talk to {}: {}", remote.ip(), failed.reason)),
         }
     }
 
