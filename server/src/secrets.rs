@@ -217,4 +217,17 @@ mod tests {
         write(&path, "of the file").expect("a file");
         assert_eq!(choose(Some("x".to_owned()), Some(&path)), Ok(Some("of the file".to_owned())));
     }
+
+    #[test]
+    fn what_could_keep_the_reader_is_not_read_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("password");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        let said = read_again(&path).expect_err("it is no file");
+        assert!(said.contains("is no plain file and is read at the start only"), "{said}");
+        std::fs::remove_file(&path).expect("it was there");
+        write(&path, "secret\n").expect("a file");
+        set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
+        assert_eq!(read_again(&path).as_deref(), Ok("secret"));
+    }
 }
