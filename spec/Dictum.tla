@@ -156,9 +156,10 @@ Promisers(n) == {others \in SUBSET {m \in Nodes \ {n} : promises[promised[n]][m]
 
 \* One promise told of a greater tail: n makes its log like that of m, up to some position. m has promised
 \* this ballot, so its log does not change meanwhile; if m has gone on to a higher one, it does not answer.
+\* It takes no majority of promises (with three replicas one other is one; the configuration `four` has more).
 Fetch(n) ==
     /\ role[n] = "candidate"
-    /\ \E others \in Promisers(n) : \E m \in others :
+    /\ \E others \in SUBSET {m \in Nodes \ {n} : promises[promised[n]][m] # NoTail} : \E m \in others :
         LET b == promised[n]
             tail == promises[b][m]
         IN  /\ promised[m] = b

@@ -4,7 +4,8 @@
 //! 2. It asks all whether they would promise it a ballot (pre-vote). Whoever hears a working leader says no, so
 //!    a replica behind a cut link disturbs nobody.
 //! 3. With a majority of yes it promises its own ballot, and once that is on disk asks all to promise (phase 1).
-//! 4. From the promises of a majority it learns the greatest tail, fetches what it lacks, and leads.
+//! 4. From the promises of a majority it learns the greatest tail, fetches what it lacks, and leads. If a majority does not come it fetches the greatest tail that it was told:
+//!    the log there may say that others vote now, and that it has their majority.
 //!
 //! Silence at any step makes it begin again, with a jitter, so that duelling candidates part.
 
@@ -246,6 +247,17 @@ impl Replica {
         let Role::Candidate(candidate) = &mut self.role else { return };
         candidate.ask_again_at = now + heartbeat;
         if candidate.source.is_some() {
+            return self.fetch_tail(out);
+        }
+        let own_tail = self.log.tail();
+        let best = candidate.promises.iter().max_by_key(|promise| promise.tail);
+        if let Some(best) = best
+            && best.tail > own_tail
+        {
+            // There is no majority, or it would fetch already. That tail is another replica's log under the ballot of whoever wrote it: it contains all that was
+            // decided before that ballot, so this log loses nothing that counts by becoming like it, with a majority or without.
+            candidate.source = Some((best.from, best.tail));
+            self.probe("paxos: candidate fetches without a majority");
             return self.fetch_tail(out);
         }
         let ballot = self.promised;

@@ -134,6 +134,7 @@ pub const PROBES: &[&str] = &[
     "paxos: a change of voters is cut off",
     "paxos: replica gives up what it has",
     "paxos: replica was outlived",
+    "paxos: candidate fetches without a majority",
     "paxos: candidate finds other voters in what it fetches",
     "paxos: learner votes",
     "paxos: learner finds that it has voted",

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use sim::chaos::{FAULTS, Options, PLANTED};
-use sim::command::{Amount, Judgement, World, check_history, replay, run_one, run_seeds};
+use sim::command::{Amount, Judgement, SHRINK_RUNS_MAX, World, check_history, replay, run_one, run_seeds};
 use sim::run::{Outcome, run as run_seed};
 
 /// Seeds that are run when nothing else is said.
@@ -65,6 +65,9 @@ pub struct SimArguments {
     /// A bug to plant, to see that it is found
     #[arg(long, value_name = "NAME")]
     planted: Option<String>,
+    /// Leave the files of a failing run as it is, instead of looking for a smaller one first
+    #[arg(long)]
+    no_shrink: bool,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -121,6 +124,7 @@ pub fn run(arguments: SimArguments) -> ExitCode {
         read_file: &|name| fs::read_to_string(name).map_err(|error| error.to_string()),
         run_all: &run_all,
         parallel: thread::available_parallelism().map_or(1, NonZero::get),
+        shrink_runs_max: if arguments.no_shrink { 0 } else { SHRINK_RUNS_MAX },
         commit: option_env!("DICTUM_COMMIT").unwrap_or(env!("CARGO_PKG_VERSION")).to_owned(),
     };
     if let Some(SimCommand::CheckHistory { file, clock_error_ms }) = &arguments.command {

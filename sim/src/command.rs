@@ -11,8 +11,8 @@ use crate::shrink::shrink;
 const FILE_MAGIC: &str = "dictum-sim events 1";
 /// Every so many seeds, a run is made twice.
 const REPEATED_EVERY: u64 = 16;
-/// Runs that making a failure smaller may cost.
-const SHRINK_RUNS_MAX: u32 = 120;
+/// Runs that making a failure smaller may cost, as a rule.
+pub const SHRINK_RUNS_MAX: u32 = 120;
 /// Configurations that the search may visit for one group of keys of a history from outside.
 const HISTORY_CONFIGURATIONS_MAX: usize = 5_000_000;
 /// Failing seeds after which no more are looked for.
@@ -34,6 +34,8 @@ pub struct World<'a> {
     pub run_all: &'a dyn Fn(&[Options]) -> Vec<Outcome>,
     /// How many runs make good use of `run_all`.
     pub parallel: usize,
+    /// Runs that making a failure smaller may cost; with none it stays as it is.
+    pub shrink_runs_max: u32,
     /// What the program was built from, for the head of files.
     pub commit: String,
 }
@@ -116,18 +118,18 @@ fn tell_failure(options: &Options, outcome: Outcome, world: &mut World<'_>) {
     for violation in outcome.violations.iter().take(3) {
         (world.print)(&format!("  {}: {}", violation.property, violation.text));
     }
-    (world.progress)("making it smaller …");
-    let (smaller, _) = shrink(options, outcome, SHRINK_RUNS_MAX, &mut |options| run(options, false));
+    if world.shrink_runs_max > 0 {
+        (world.progress)("making it smaller …");
+    }
+    let (smaller, _) = shrink(options, outcome, world.shrink_runs_max, &mut |options| run(options, false));
     let told = run(&smaller, true);
     let name = format!("dictum-sim-{}.events", smaller.seed);
+    if smaller != *options {
+        (world.print)(&format!("  smaller: dictum sim {}", smaller.to_words()));
+    }
     match (world.write_file)(&name, &event_file(&smaller, &told, &world.commit)) {
-        Ok(()) => (world.print)(&format!(
-            "  smaller: dictum sim {}\n  step through it: dictum sim replay {name}",
-            smaller.to_words()
-        )),
-        Err(error) => {
-            (world.print)(&format!("  smaller: dictum sim {}\n  {name} cannot be written: {error}", smaller.to_words()))
-        }
+        Ok(()) => (world.print)(&format!("  step through it: dictum sim replay {name}")),
+        Err(error) => (world.print)(&format!("  {name} cannot be written: {error}")),
     }
     let history = crate::history::to_json_lines(&told.history);
     if let Err(error) = (world.write_file)(&format!("dictum-sim-{}.history", smaller.seed), &history) {

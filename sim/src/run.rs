@@ -268,6 +268,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     if served && !settled && cluster.violations.is_empty() {
         let text = format!("who shall vote does not, {} s after the last fault", HEALING_ALLOWED / SECOND);
         cluster.violations.push(("liveness", text + &cluster.unsettled_votes()));
+        cluster.draw_portraits();
     }
     cluster.drain_restless();
     served = served && wait_for(cluster, deadline, Cluster::clients_are_idle);
