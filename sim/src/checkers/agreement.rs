@@ -46,7 +46,7 @@ impl Agreement {
 
     /// The highest position of each partition that any node has known to be decided.
     #[must_use]
-    pub fn highest(&self) -> BTreeMap<PartitionId, Position> {
+    pub fn highest(&self) -> &BTreeMap<PartitionId, Position> {
         self.seen.highest()
     }
 

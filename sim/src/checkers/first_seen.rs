@@ -11,6 +11,8 @@ const TOLD_MAX: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct FirstSeen {
     digests: BTreeMap<(PartitionId, Position), (u64, NodeId)>,
+    /// Of each partition the highest position among them: asked for after every turn.
+    highest: BTreeMap<PartitionId, Position>,
     violations: Vec<String>,
 }
 
@@ -24,6 +26,8 @@ impl FirstSeen {
         digest: u64,
         tell: impl FnOnce(u64, NodeId) -> String,
     ) {
+        let highest = self.highest.entry(place.0).or_default();
+        *highest = place.1.max(*highest);
         let (first, by) = *self.digests.entry(place).or_insert((digest, node));
         if first != digest && self.violations.len() < TOLD_MAX {
             self.violations.push(tell(first, by));
@@ -38,11 +42,12 @@ impl FirstSeen {
     /// Of each partition only what stands up to a position is remembered.
     pub(super) fn retain(&mut self, until: impl Fn(PartitionId) -> Position) {
         self.digests.retain(|(partition, position), _| *position <= until(*partition));
+        self.highest = self.digests.keys().copied().collect();
     }
 
     /// The highest position of each partition at which anything was seen.
-    pub(super) fn highest(&self) -> BTreeMap<PartitionId, Position> {
-        self.digests.keys().copied().collect()
+    pub(super) fn highest(&self) -> &BTreeMap<PartitionId, Position> {
+        &self.highest
     }
 
     /// The texts of all differences.

@@ -286,7 +286,7 @@ impl<N: Door> Cluster<N> {
             return false;
         }
         // What it has acknowledged may have been decided by that alone, known to nobody yet.
-        let mut until = self.agreement.highest();
+        let mut until = self.agreement.highest().clone();
         until.entry(PartitionId::default()).or_default();
         if let Some(running) = &self.machine(node).running {
             for partition in running.node.partitions() {

@@ -61,7 +61,8 @@ impl<N: Door> Cluster<N> {
         let is_council = |id: &PartitionId| id.bucket == BucketId(u32::MAX);
         let may_be = |id: &PartitionId| self.durable.contains(id) && !self.dropped.contains(id) && !is_council(id);
         let highest = self.agreement.highest();
-        let places: Vec<(PartitionId, Position)> = highest.into_iter().filter(|(id, _)| may_be(id)).collect();
+        let places: Vec<(PartitionId, Position)> =
+            highest.iter().map(|(id, last)| (*id, *last)).filter(|(id, _)| may_be(id)).collect();
         if goes_alone || !all_new || places.is_empty() {
             return false;
         }

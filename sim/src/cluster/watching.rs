@@ -55,10 +55,20 @@ impl<N: Door> Cluster<N> {
             self.network.troubles.installed(node.0, now);
         }
         for partition in &partitions {
-            self.watch_partition(node, *partition);
-            self.watch_quota(node, *partition);
-            self.watch_all(node, *partition);
-            self.watch_voters(node, *partition);
+            let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+            let (progress, voters) = (running.node.progress(*partition), running.node.voters(*partition));
+            if running.node.is_without(*partition) {
+                // What it voted it has given up with everything else; and comes back, if it does, as one that has never voted.
+                self.machines[usize::from(node.0)].voted.remove(partition);
+            }
+            if let Some(progress) = &progress {
+                self.watch_partition(node, *partition, progress, voters.as_ref());
+                self.watch_quota(node, *partition, progress);
+                self.watch_all(node, *partition, progress);
+            }
+            if let Some(voters) = &voters {
+                self.watch_voters(node, *partition, voters);
+            }
         }
         self.strike_between_rounds(node);
         self.watch_seats(node);
@@ -107,9 +117,7 @@ impl<N: Door> Cluster<N> {
     }
 
     /// What was answered as being on all disks is there, or was until the disk was harmed.
-    fn watch_all(&mut self, node: NodeId, partition: PartitionId) {
-        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
-        let Some(progress) = running.node.progress(partition) else { return };
+    fn watch_all(&mut self, node: NodeId, partition: PartitionId, progress: &Progress) {
         let most = |node: &NodeId| self.machines[usize::from(node.0)].most_persisted.get(&partition).copied();
         if let Some(lacking) = progress.all.iter().find(|node| most(node).unwrap_or_default() < progress.on_all) {
             let lacks = name_of(*lacking);
@@ -123,17 +131,15 @@ impl<N: Door> Cluster<N> {
     }
 
     /// Those who vote change by steps between which any two majorities meet.
-    fn watch_voters(&mut self, node: NodeId, partition: PartitionId) {
-        let Some(running) = &self.machines[usize::from(node.0)].running else { return };
-        let Some(voters) = running.node.voters(partition) else { return };
+    fn watch_voters(&mut self, node: NodeId, partition: PartitionId, voters: &Voters) {
         if self.dropped.contains(&partition) {
             // A journal that lacks the news of it may have the partition still.
             return;
         }
         let most = |id: NodeId| self.machines[usize::from(id.0)].most_persisted.get(&partition).copied();
-        if let Some(text) = self.groups.observe(partition, &voters) {
+        if let Some(text) = self.groups.observe(partition, voters) {
             self.violations.push(("majorities meet", format!("{}: {partition}: {text}", name_of(node))));
-        } else if let Some(text) = voters::too_soon(&voters, |id| most(id).unwrap_or_default()) {
+        } else if let Some(text) = voters::too_soon(voters, |id| most(id).unwrap_or_default()) {
             self.violations.push(("voters have the log", format!("{}: {partition}: {text}", name_of(node))));
         }
     }
@@ -207,9 +213,8 @@ impl<N: Door> Cluster<N> {
     }
 
     /// No replica of a bucket that refuses at its quota holds more than that and what one command adds.
-    fn watch_quota(&mut self, node: NodeId, partition: PartitionId) {
+    fn watch_quota(&mut self, node: NodeId, partition: PartitionId, progress: &Progress) {
         let Some(running) = &self.machines[usize::from(node.0)].running else { return };
-        let Some(progress) = running.node.progress(partition) else { return };
         let Some((bucket, bytes)) = running.node.holding(partition).filter(|(name, _)| *name == BOUNDED) else {
             return;
         };
@@ -223,17 +228,12 @@ impl<N: Door> Cluster<N> {
         self.quota.observe(node, (partition, progress.applied), bytes, bound);
     }
 
-    fn watch_partition(&mut self, node: NodeId, partition: PartitionId) {
+    fn watch_partition(&mut self, node: NodeId, partition: PartitionId, progress: &Progress, voters: Option<&Voters>) {
         let healed = self.healed;
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &mut machine.running else { return };
-        if running.node.is_without(partition) {
-            // What it voted it has given up with everything else; and comes back, if it does, as one that has never voted.
-            machine.voted.remove(&partition);
-        }
-        let Some(progress) = running.node.progress(partition) else { return };
         if progress.applied > progress.decided {
-            let (name, Progress { applied, decided, .. }) = (name_of(node), &progress);
+            let (name, Progress { applied, decided, .. }) = (name_of(node), progress);
             let text = format!("{name}: applied {applied} of {partition} beyond decided {decided}");
             self.violations.push(("agreement", text));
         }
@@ -244,8 +244,8 @@ impl<N: Door> Cluster<N> {
             self.durable.insert(partition);
         }
         // Whoever only learns has nothing that it could forget.
-        let has_vote = |voters: Voters| voters.now.iter().flatten().any(|id| *id == node);
-        if progress.votes && running.node.voters(partition).is_none_or(has_vote) {
+        let has_vote = |voters: &Voters| voters.now.iter().flatten().any(|id| *id == node);
+        if progress.votes && voters.is_none_or(has_vote) {
             machine.voted.insert(partition);
         }
         if progress.lost
