@@ -129,9 +129,23 @@ impl Archive {
         later: &[Archive],
         say: impl FnMut(&[u8], Manner, &[&[u8]]) -> Result<(), E>,
     ) -> Result<u64, RebuildError<E>> {
+        self.keys_whole_up_to(WHOLE_BYTES_MAX, from, later, say)
+    }
+
+    /// The same, where values of more than `whole_bytes_max` bytes are made bit by bit.
+    ///
+    /// # Errors
+    /// As [`Archive::keys`].
+    pub fn keys_whole_up_to<E>(
+        &self,
+        whole_bytes_max: u64,
+        from: Option<&[u8]>,
+        later: &[Archive],
+        say: impl FnMut(&[u8], Manner, &[&[u8]]) -> Result<(), E>,
+    ) -> Result<u64, RebuildError<E>> {
         let trouble = RefCell::new(None);
         let is_wanted = |key: &[u8]| stays(key, later, &trouble);
-        let said = rebuild::wanted_keys(&self.state.tree, self.time_of(later), from, WHOLE_BYTES_MAX, is_wanted, say);
+        let said = rebuild::wanted_keys(&self.state.tree, self.time_of(later), from, whole_bytes_max, is_wanted, say);
         self.outcome(said, trouble.into_inner())
     }
 

@@ -8,6 +8,7 @@ mod caching;
 mod moving;
 mod observing;
 mod pausing;
+mod restoring;
 mod saving;
 mod spending;
 
@@ -439,6 +440,7 @@ impl Caller {
             if let Err(text) = saver.on_bytes(bytes, now) {
                 messages.violations.push(format!("caller {}: {text}", self.id));
             }
+            messages.restored += std::mem::take(&mut saver.restored);
             return;
         }
         let Some(connection) = &mut self.connection else { return };

@@ -58,6 +58,8 @@ pub(crate) use processes::SPACES_DROPPED;
 pub(crate) use stepping::PROBES as STEPPING_PROBES;
 pub use stepping::Stage;
 pub(crate) use watching::QUOTA_REACHED;
+/// What a backup has of a caller's keys was made anew in another database.
+pub(crate) const RESTORED: &str = "sim: keys restored from a backup beside the living";
 
 /// Tells the drawing of torn sectors from that of all else.
 const TEARS_DRAWN: u64 = 0x7ea2_5ec7;
@@ -368,6 +370,7 @@ impl<N: Door> Cluster<N> {
     #[must_use]
     pub fn judge_messages(&mut self) -> Vec<String> {
         let heard = messages::heard_count(&self.messages);
+        *self.probes.entry(RESTORED).or_default() += self.messages.restored;
         if heard > 0 {
             self.injected.insert(Fault::PubSub, heard as u64);
         }

@@ -35,7 +35,7 @@ pub mod workload;
 /// What this crate itself counts of what was reached, so that it can tell what never was.
 #[must_use]
 pub fn probes() -> Vec<&'static str> {
-    let mut probes = vec![cluster::SPACES_DROPPED, cluster::QUOTA_REACHED];
+    let mut probes = vec![cluster::SPACES_DROPPED, cluster::QUOTA_REACHED, cluster::RESTORED];
     probes.extend(cluster::PROBES);
     probes.extend(cluster::ALONE_PROBES);
     probes.extend(cluster::STEPPING_PROBES);

@@ -3,10 +3,13 @@
 //! It writes the next number to two keys of its own by one command, over and over. The state that a backup freezes has in both of them the last number that was acknowledged before it was
 //! asked for, whatever node is asked: not an earlier one, and not one that the caller writes between two blocks. As soon as nobody knows what became of a write the caller takes other keys.
 //!
-//! Some backups are of what has changed since the last one. With those before them, down to a whole one, they have the same.
+//! Some backups are of what has changed since the last one. With those before them, down to a whole one, they have the same. Some are restored ([`super::restoring`]).
+//!
+//! A list of its own gets further elements: that is what is restored bit by bit.
 
 use std::sync::Arc;
 
+use super::restoring::{Expected, Restoring};
 use base::{BucketId, PartitionId, Rng};
 use node::{Archive, ArchiveReader, Below, RebuildError};
 use storage::MemoryStore;
@@ -16,6 +19,8 @@ use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Write,
+    Push,
+    Restore,
     Open { since: Option<u64> },
     Next,
     Close,
@@ -26,6 +31,8 @@ enum Asked {
 struct Backup {
     /// The number that both keys must have.
     number: u64,
+    /// So many elements the list must have.
+    pushed: u64,
     /// The partition's revision.
     revision: u64,
     reader: ArchiveReader,
@@ -42,20 +49,40 @@ pub(super) struct Saver {
     /// Which keys it has, and the last number that was acknowledged; 0: none.
     generation: u64,
     number: u64,
+    /// Elements of the list, which count up from 1.
+    pushed: u64,
     backup: Option<Backup>,
     /// The last backup and those that it builds on, the newest first, and the revision of that one.
     chain: Vec<Archive>,
     revision: u64,
+    /// What is being restored. It stays when the connection goes.
+    restoring: Option<Restoring>,
+    /// Restores that came to their end.
+    pub(super) restored: u64,
 }
 
 /// So many build on each other.
 const CHAIN_MAX: usize = 6;
+/// Of so many backups about one is restored; which, the partition's revision says.
+const RESTORED_EVERY: u64 = 2;
 const PARTITION: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 
 impl Saver {
     pub(super) fn new(id: u64) -> Saver {
-        let (parser, asked, backup, chain) = (None, None, None, Vec::new());
-        Saver { id, parser, asked, asked_at: 0, generation: 0, number: 0, backup, chain, revision: 0 }
+        Saver {
+            id,
+            parser: None,
+            asked: None,
+            asked_at: 0,
+            generation: 0,
+            number: 0,
+            pushed: 0,
+            backup: None,
+            chain: Vec::new(),
+            revision: 0,
+            restoring: None,
+            restored: 0,
+        }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -70,7 +97,8 @@ impl Saver {
     pub(super) fn disconnected(&mut self) {
         self.parser = None;
         self.backup = None;
-        if self.asked.take() == Some(Asked::Write) {
+        self.restoring.iter_mut().for_each(Restoring::disconnected);
+        if matches!(self.asked.take(), Some(Asked::Write | Asked::Push)) {
             self.take_other_keys();
         }
     }
@@ -82,13 +110,17 @@ impl Saver {
 
     fn take_other_keys(&mut self) {
         self.generation += 1;
-        self.number = 0;
+        (self.number, self.pushed) = (0, 0);
         // Nobody knows any more which number it must have.
         self.backup = None;
     }
 
     fn keys(&self) -> [String; 2] {
-        ["a", "b"].map(|name| format!("{{saved:{}-{}}}:{name}", self.id, self.generation))
+        ["a", "b"].map(|name| self.key(name))
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{{saved:{}-{}}}:{name}", self.id, self.generation)
     }
 
     pub(super) fn act(&mut self, now: u64, rng: &mut Rng, send: &mut Vec<u8>) {
@@ -96,15 +128,19 @@ impl Saver {
             return;
         }
         let asked = match &self.backup {
+            _ if self.restoring.is_some() => Asked::Restore,
             None if rng.chance(1, 3) => {
                 let builds_on = (1..CHAIN_MAX).contains(&self.chain.len()) && rng.chance(2, 3);
                 Asked::Open { since: builds_on.then_some(self.revision) }
             }
             Some(_) if rng.chance(1, 30) => Asked::Close,
             Some(_) if rng.chance(2, 3) => Asked::Next,
+            _ if rng.chance(1, 3) => Asked::Push,
             _ => Asked::Write,
         };
         match asked {
+            Asked::Restore => self.restoring.iter().for_each(|restoring| restoring.ask(send)),
+            Asked::Push => encode_command(send, ["RPUSH", &self.key("l"), &(self.pushed + 1).to_string()]),
             Asked::Write => {
                 let ([one, other], number) = (self.keys(), (self.number + 1).to_string());
                 encode_command(send, ["MSET", &one, &number, &other, &number]);
@@ -139,7 +175,16 @@ impl Saver {
 
     fn on_answer(&mut self, asked: Asked, value: Value) -> Result<(), String> {
         match (asked, value) {
-            (Asked::Write, Value::Error(_)) => self.take_other_keys(),
+            (Asked::Restore, value) => {
+                let Some(restoring) = &mut self.restoring else { return Ok(()) };
+                let outcome = restoring.on_answer(&value);
+                if outcome != Ok(false) {
+                    self.restoring = None;
+                }
+                self.restored += u64::from(outcome?);
+            }
+            (Asked::Write | Asked::Push, Value::Error(_)) => self.take_other_keys(),
+            (Asked::Push, Value::Integer(_)) => self.pushed += 1,
             (Asked::Open { .. }, Value::Error(text)) if !text.starts_with("ERR") || text.contains("four backups") => {}
             (Asked::Write, Value::Simple(_)) => self.number += 1,
             (Asked::Open { since }, Value::Array(numbers)) => {
@@ -150,7 +195,7 @@ impl Saver {
                 }
                 let store = MemoryStore::new();
                 let reader = ArchiveReader::new(PARTITION, &Below::new(Arc::new(store.clone()), 1));
-                self.backup = Some(Backup { number: self.number, revision, reader, store });
+                self.backup = Some(Backup { number: self.number, pushed: self.pushed, revision, reader, store });
             }
             (Asked::Close, Value::Simple(_)) => self.backup = None,
             (Asked::Next, Value::Array(items)) => match <[Value; 2]>::try_from(items) {
@@ -177,7 +222,7 @@ impl Saver {
         if more {
             return Ok(());
         }
-        let Some(Backup { number, revision, reader, store }) = self.backup.take() else { return Ok(()) };
+        let Some(Backup { number, pushed, revision, reader, store }) = self.backup.take() else { return Ok(()) };
         if reader.is_part() == self.chain.is_empty() {
             return Err("a backup is whole where what has changed was asked for, or the other way round".to_owned());
         }
@@ -191,6 +236,15 @@ impl Saver {
                     "a backup has {found:?} under {key}, and {expected:?} was acknowledged last before it"
                 ));
             }
+        }
+        if number > 0 && pushed > 0 && revision.is_multiple_of(RESTORED_EVERY) {
+            let list = Expected::List((1..=pushed).map(|element| element.to_string()).collect());
+            let texts = self.keys().map(|key| (key, Expected::Text(number.to_string())));
+            let expected = texts.into_iter().chain([(self.key("l"), list)]).collect();
+            let name = format!("restore-{}-{}", self.id, self.generation);
+            self.restoring = Some(Restoring::new(name, &self.chain, expected)?);
+            // A command of this restore that is carried out late must meet no other restore.
+            self.take_other_keys();
         }
         Ok(())
     }

@@ -75,6 +75,8 @@ pub struct Messages {
     pub notes: Notes,
     /// Keys that were written and kept.
     pub copies: Copies,
+    /// Restores of a caller's keys that came to their end.
+    pub restored: u64,
 }
 
 /// When something happened to nodes and links.
