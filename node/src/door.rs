@@ -44,18 +44,20 @@ pub enum Listener {
     Inside,
 }
 
-/// What the two ends of a link have told each other of the versions of messages between nodes that they speak: see [`base::versions`].
+/// What the two ends of a link have agreed on: the versions of messages between nodes (see [`base::versions`]), and whether others can read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkVersions {
+pub struct LinkTerms {
     /// That of all messages on this link.
     pub spoken: u16,
     /// The newest one that the other end speaks.
     pub newest: u16,
+    /// The link is under TLS, and both ends have proved that they have the cluster's secret.
+    pub is_secured: bool,
 }
 
-impl Default for LinkVersions {
-    fn default() -> LinkVersions {
-        LinkVersions { spoken: NEWEST, newest: NEWEST }
+impl Default for LinkTerms {
+    fn default() -> LinkTerms {
+        LinkTerms { spoken: NEWEST, newest: NEWEST, is_secured: false }
     }
 }
 
@@ -106,8 +108,8 @@ pub enum Input<'a> {
     PeerUp {
         /// The peer, by the name that its handshake proved.
         peer: NodeId,
-        /// What the handshake has told of versions.
-        versions: LinkVersions,
+        /// What the handshake has come to.
+        terms: LinkTerms,
     },
     /// Somebody who is of this cluster, and whom this node does not know, has made a link. It may have lost what it knew of the cluster, or not have heard
     /// yet. Given before [`Input::PeerUp`].

@@ -101,7 +101,7 @@ pub use data::algorithms::rdb;
 pub use data::rebuild::Manner;
 pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
-    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkVersions, Listener,
+    CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkTerms, Listener,
     LogLine, LogTrimSettings, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered,
     RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };

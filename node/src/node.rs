@@ -28,7 +28,7 @@ use crate::comparison::Comparison;
 use crate::council::Buckets;
 use crate::detector::{Detector, PAUSE_ACCEPTED};
 use crate::door::{
-    Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkVersions, Listener, LogLine, Outbox, Rubbish,
+    Config, ConnectionId, DiskRoom, Input, JournalWrite, Level, LinkTerms, Listener, LogLine, Outbox, Rubbish,
     SnapshotSettings,
 };
 use crate::errands::Errands;
@@ -204,7 +204,7 @@ pub struct Node {
     pub(crate) council_leads: Leads,
     pub(crate) council_followed: Position,
     /// What is known of the versions that others speak: of those that a link was made to since the start.
-    pub(crate) links: BTreeMap<NodeId, LinkVersions>,
+    pub(crate) links: BTreeMap<NodeId, LinkTerms>,
     /// The version of the cluster, in which entries are proposed here.
     pub(crate) entries_in: u16,
     /// When this node last told the council in which zone it is.
@@ -272,7 +272,7 @@ impl Node {
             Input::Unread { connection, bytes, blocks } => self.on_unread(connection, bytes, blocks),
             Input::Closed { connection } => self.on_closed(connection),
             Input::Met { peer, member } => self.on_met(peer, member),
-            Input::PeerUp { peer, versions } => self.on_peer_up(peer, versions),
+            Input::PeerUp { peer, terms } => self.on_peer_up(peer, terms),
             Input::PeerDown { peer } => self.on_peer_down(peer),
             Input::PeerMessage { peer, bytes } => {
                 self.seal_before(bytes.len());

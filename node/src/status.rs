@@ -102,9 +102,17 @@ pub(crate) fn json(node: &Node) -> String {
             (_, Some(_)) => "ok",
             _ => "unknown",
         };
+        let link = match node.links.get(&id).filter(|_| is_up(node, id)) {
+            Some(terms) if terms.is_secured => "tls",
+            Some(_) => "plain",
+            None => "",
+        };
         let ahead = ahead.map_or("null".to_owned(), |ahead| ahead.to_string());
         let seen = seen.map_or("null".to_owned(), |seen| seen.to_string());
-        let _ = write!(out, ",\"clock\":\"{clock}\",\"clock_ahead_ms\":{ahead},\"seen_ms_ago\":{seen}}}");
+        let _ = write!(
+            out,
+            ",\"link\":\"{link}\",\"clock\":\"{clock}\",\"clock_ahead_ms\":{ahead},\"seen_ms_ago\":{seen}}}"
+        );
     }
     out.push_str("]}");
     out

@@ -15,7 +15,7 @@ use data::Failure;
 use paxos::{Entry, Message};
 
 use crate::council::{COUNCIL, Order};
-use crate::door::{LinkVersions, Planted};
+use crate::door::{LinkTerms, Planted};
 use crate::entry::{Header, Kind, Unreadable};
 use crate::node::Node;
 use crate::peer::PeerMessage;
@@ -62,12 +62,12 @@ impl Node {
     }
 
     /// A link was made.
-    pub(crate) fn note_versions(&mut self, peer: NodeId, versions: LinkVersions) {
-        if versions.spoken < self.config.newest {
+    pub(crate) fn note_terms(&mut self, peer: NodeId, terms: LinkTerms) {
+        if terms.spoken < self.config.newest {
             self.probe("node: a link in an older version");
         }
-        let before = self.links.insert(peer, versions);
-        if before.is_some_and(|before| before.spoken != versions.spoken)
+        let before = self.links.insert(peer, terms);
+        if before.is_some_and(|before| before.spoken != terms.spoken)
             && let Some(out) = self.peers_out.get_mut(usize::from(peer.0))
         {
             // It was for the link before this one.
@@ -77,11 +77,7 @@ impl Node {
 
     /// The newest version that a node speaks, if this one knows it.
     pub(crate) fn newest_of(&self, id: NodeId) -> Option<u16> {
-        if id == self.config.me {
-            Some(self.config.newest)
-        } else {
-            self.links.get(&id).map(|versions| versions.newest)
-        }
+        if id == self.config.me { Some(self.config.newest) } else { self.links.get(&id).map(|terms| terms.newest) }
     }
 
     /// The order that raises the cluster's version, if all speak more.

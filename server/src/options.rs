@@ -132,6 +132,16 @@ pub struct StartArguments {
     /// Whether links in plain text are taken, too, while nodes get the secret one after the other [default: require]
     #[arg(long, env = "DICTUM_PEER_TLS", value_name = "WHICH")]
     pub peer_tls: Option<PeerTlsMode>,
+    /// Let a new node begin without a secret though other machines reach its address for nodes: everybody who does so can read and write everything. Yes or no [default: no]
+    #[arg(
+        long,
+        env = "DICTUM_INSECURE",
+        value_name = "YES|NO",
+        num_args = 0..=1,
+        default_missing_value = "yes",
+        value_parser = doors::YES_OR_NO
+    )]
+    pub insecure: Option<String>,
     /// Folder for this node's data; created if missing
     #[arg(long, env = "DICTUM_DIR", value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
@@ -249,6 +259,7 @@ struct File {
     speak_at_most: Option<u16>,
     cluster_secret: Option<PathBuf>,
     peer_tls: Option<PeerTlsMode>,
+    insecure: Option<String>,
     dir: Option<PathBuf>,
     password: Option<String>,
     password_file: Option<PathBuf>,
@@ -308,6 +319,8 @@ pub struct Options {
     pub cluster_secret: Option<PathBuf>,
     /// Which links are taken then.
     pub peer_tls: PeerTlsMode,
+    /// A new node may begin without a secret where other machines reach it.
+    pub insecure: bool,
     /// The data folder.
     pub dir: PathBuf,
     /// Password for `AUTH`.
@@ -548,6 +561,7 @@ impl Options {
             moved,
             cluster_secret,
             peer_tls: peer_tls.unwrap_or_default(),
+            insecure: doors::insecure(arguments.insecure.or(file.insecure))?,
             dir,
             password,
             password_file,

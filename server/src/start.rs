@@ -17,7 +17,9 @@ use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use storage::{CachedStore, Files, FolderError, Journal, JournalOptions, LsmOptions, LsmStore};
+use storage::{
+    CachedStore, Files, FolderError, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore,
+};
 
 use crate::admission::Admission;
 use crate::bridge::bridge;
@@ -101,6 +103,26 @@ pub fn run(arguments: StartArguments) -> ExitCode {
     }
 }
 
+/// Where other machines reach a node's address for nodes, a new one begins with the cluster's secret, or with its operator's word. One that has run before goes on as it did, with a warning: otherwise
+/// an upgrade would end there.
+fn refuse_in_the_open(options: &Options, disk: &Files, is_secured: bool) -> Result<(), Failure> {
+    let is_new = matches!(Identity::load(disk), Ok(LoadedIdentity::Missing));
+    if is_secured || options.insecure || !is_new {
+        return Ok(());
+    }
+    let of_founder = options.founding.as_ref().and_then(|(founders, me)| founders.get(usize::from(me.0)));
+    let Some(text) = options.peer.as_ref().or(of_founder.map(|member| &member.peer_address)) else { return Ok(()) };
+    let address = naming::resolve(text)?;
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(Failure::settings(format!(
+        "this node would listen for other nodes at {address} without a secret, and everybody who reaches that address could read and write everything. Nothing was begun. Make a secret \
+         once:\n  dictum init --dir /etc/dictum\nand start each node, on every machine, with the same one:\n  dictum start --cluster-secret /etc/dictum/cluster.secret …\nOr, in a network where you \
+         trust everybody, say --insecure."
+    )))
+}
+
 fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure> {
     let clock = Clock::new();
     let shares = descriptors::share_out(options.clients_max, http::CONNECTIONS_MAX).map_err(Failure::settings)?;
@@ -121,6 +143,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         notifier.status(&format!("asks {asked} to be let into the cluster, if it has not joined yet"));
     }
     let security = PeerSecurity::of(options).map_err(Failure::settings)?;
+    refuse_in_the_open(options, &disk, security.is_some())?;
     let Known { mut standing, identity: mut known, is_admitted } = Standing::find(options, &disk, security.as_ref())?;
     let announce = standing.move_to(options);
     let peer_address = options.peer.clone().unwrap_or_else(|| standing.own().peer_address.clone());

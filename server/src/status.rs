@@ -152,6 +152,8 @@ pub struct NodeStatus {
     pub clock: String,
     /// By how many milliseconds its clock is ahead of that of the node that answers.
     pub clock_ahead_ms: Option<i64>,
+    /// How the node that answers is linked to it: `tls` (with the cluster's secret), `plain`, or empty: not at all.
+    pub link: String,
     /// Its version; empty if unknown.
     pub version: String,
     /// Milliseconds since it was last heard of.

@@ -13,7 +13,7 @@ use base::versions::Feature;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, DiskRoom, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkVersions, Listener,
+    BlockJob, ConnectionId, DiskRoom, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkTerms, Listener,
     MadeBlock, Outbox, ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
@@ -52,7 +52,7 @@ pub enum Happening {
     /// See [`Input::Met`].
     Met(NodeId),
     /// See [`Input::PeerUp`].
-    PeerUp(NodeId, LinkVersions),
+    PeerUp(NodeId, LinkTerms),
     /// See [`Input::PeerDown`].
     PeerDown(NodeId),
     /// See [`Input::PeerMessage`].
@@ -255,7 +255,7 @@ impl<N: Door> Running<N> {
                     node.step(now, Input::Closed { connection: ConnectionId(connection) }, out);
                 }
                 Happening::Met(peer) => node.step(now, Input::Met { peer, member: member(peer) }, out),
-                Happening::PeerUp(peer, versions) => node.step(now, Input::PeerUp { peer, versions }, out),
+                Happening::PeerUp(peer, terms) => node.step(now, Input::PeerUp { peer, terms }, out),
                 Happening::PeerDown(peer) => node.step(now, Input::PeerDown { peer }, out),
                 Happening::PeerMessage(peer, bytes) => node.step(now, Input::PeerMessage { peer, bytes }, out),
                 Happening::Persisted(number) => node.step(now, Input::Persisted { number }, out),

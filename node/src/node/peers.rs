@@ -11,15 +11,15 @@ use wire::FrameWriter;
 
 use super::pings::Taken;
 use super::{Node, news_of, place_of};
-use crate::door::{Level, LinkVersions, Planted};
+use crate::door::{Level, LinkTerms, Planted};
 use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
 use crate::peer::{Forwarded, PeerMessage, Ping};
 use crate::router::Ready;
 
 impl Node {
-    pub(super) fn on_peer_up(&mut self, peer: NodeId, versions: LinkVersions) {
-        self.note_versions(peer, versions);
+    pub(super) fn on_peer_up(&mut self, peer: NodeId, terms: LinkTerms) {
+        self.note_terms(peer, terms);
         self.introduced.remove(&peer);
         self.step_over.forget_peer(peer);
         // Whatever was on its way is lost; what matters is sent again.

@@ -7,7 +7,7 @@ use base::versions::NEWEST;
 use base::{BucketId, NodeId, PartitionId, Position, Rng, WallTime};
 use bytes::Bytes;
 use node::alone::{Plan, Survivor, plan};
-use node::{Input, LinkVersions, Member, Recovered};
+use node::{Input, LinkTerms, Member, Recovered};
 
 /// What it would take for a node of a cluster of three founders, by its journal.
 fn plan_of(journal: &storage::Recovered, me: u16) -> Result<Plan, String> {
@@ -88,8 +88,8 @@ fn it_serves_what_it_has_and_leaves_the_others_behind() {
     // The others come back, one by one, and are told.
     for other in [1, 2] {
         cluster.isolated.retain(|node| *node != other);
-        cluster.give(other, Input::PeerUp { peer: NodeId(0), versions: LinkVersions::default() });
-        cluster.give(0, Input::PeerUp { peer: NodeId(other), versions: LinkVersions::default() });
+        cluster.give(other, Input::PeerUp { peer: NodeId(0), terms: LinkTerms::default() });
+        cluster.give(0, Input::PeerUp { peer: NodeId(other), terms: LinkTerms::default() });
         pass_until(&mut cluster, "it is told", |cluster| cluster.stopped.contains(&other));
     }
     assert!(cluster.nodes[1].is_removed() && cluster.nodes[2].is_removed() && !cluster.nodes[0].is_removed());
@@ -127,8 +127,8 @@ fn a_living_majority_is_not_left_behind() {
     cluster.restart(0, with(journal, planned.payload));
     cluster.isolated.clear();
     for other in [1, 2] {
-        cluster.give(other, Input::PeerUp { peer: NodeId(0), versions: LinkVersions::default() });
-        cluster.give(0, Input::PeerUp { peer: NodeId(other), versions: LinkVersions::default() });
+        cluster.give(other, Input::PeerUp { peer: NodeId(0), terms: LinkTerms::default() });
+        cluster.give(0, Input::PeerUp { peer: NodeId(other), terms: LinkTerms::default() });
     }
     for _ in 0..4000 {
         cluster.pass();
@@ -327,7 +327,7 @@ fn the_survivor_is_known_though_its_disk_has_lost_that_it_went_on() {
         // They introduce themselves.
         let member = Member { name: format!("n{}", peer + 1), peer_address: format!("127.0.0.1:{}", 9001 + peer) };
         cluster.give(0, Input::Met { peer: NodeId(peer), member });
-        cluster.give(0, Input::PeerUp { peer: NodeId(peer), versions: LinkVersions::default() });
+        cluster.give(0, Input::PeerUp { peer: NodeId(peer), terms: LinkTerms::default() });
     }
     pass_until(&mut cluster, "it has what it lacked", |cluster| {
         assert!(!cluster.stopped.contains(&0), "it was told to go");

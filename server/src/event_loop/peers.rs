@@ -21,7 +21,7 @@ use base::versions::{OLDEST, Versions};
 use base::{NodeId, Rng, Time};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use node::{Input, LinkVersions, Member, Nodes};
+use node::{Input, LinkTerms, Member, Nodes};
 use tls::KeyHash;
 use wire::{FrameReader, Hello};
 
@@ -360,12 +360,12 @@ impl Peers {
             (state.up, state.started, state.dial_at) = (Some(place), hello.incarnation, again);
         }
         self.complaints.forget_peers();
-        let versions = LinkVersions { spoken, newest: hello.speaks.newest };
+        let terms = LinkTerms { spoken, newest: hello.speaks.newest, is_secured };
         let older =
             if spoken < self.ourselves.speaks.newest { format!(", in version {spoken}") } else { String::new() };
         let plain = if self.handshakes.is_some() && !is_secured { ", IN PLAIN TEXT" } else { "" };
         log::info(&format!("linked to {}{older}{plain}", self.describe(peer)));
-        step(Input::PeerUp { peer, versions });
+        step(Input::PeerUp { peer, terms });
     }
 
     /// Sends whole frames to a peer. Without a link they are lost, which the node knows from `PeerDown`.

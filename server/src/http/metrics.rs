@@ -173,6 +173,9 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
     out.nodes(status, "dictum_clock_ahead_seconds", "By how much the node's clock is ahead of this one's.", |node| {
         node.clock_ahead_ms.map(|ms| ms as f64 / 1000.0)
     });
+    out.nodes(status, "dictum_link_secured", "Whether this node's link to the node is under TLS.", |node| {
+        (!node.link.is_empty()).then(|| u8::from(node.link == "tls"))
+    });
     out.nodes(status, "dictum_node_seen_seconds_ago", "Seconds since the node was last heard of.", |node| {
         node.seen_ms_ago.map(|ms| ms as f64 / 1000.0)
     });

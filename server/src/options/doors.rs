@@ -1,15 +1,24 @@
 //! Settings that say who may come in: protected mode, and web pages over HTTP.
 
-/// The values of `--protected-mode`.
+/// The values of `--protected-mode` and `--insecure`.
 pub(super) const YES_OR_NO: [&str; 2] = ["yes", "no"];
 /// Most names, and most origins.
 const COUNT_MAX: usize = 256;
 
 pub(super) fn protected_mode(given: Option<String>) -> Result<bool, String> {
+    yes_or_no("--protected-mode", given, true)
+}
+
+pub(super) fn insecure(given: Option<String>) -> Result<bool, String> {
+    yes_or_no("--insecure", given, false)
+}
+
+fn yes_or_no(flag: &str, given: Option<String>, default: bool) -> Result<bool, String> {
     match given.as_deref() {
-        None | Some("yes") => Ok(true),
+        None => Ok(default),
+        Some("yes") => Ok(true),
         Some("no") => Ok(false),
-        Some(other) => Err(format!("--protected-mode {other:?}: write yes or no")),
+        Some(other) => Err(format!("{flag} {other:?}: write yes or no")),
     }
 }
 

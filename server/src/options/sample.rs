@@ -89,6 +89,7 @@ fn value_of(name: &str) -> Option<String> {
         "moved" => ("n1=10.1.0.1:9001,n2=10.1.0.2:9001", false),
         "cluster-secret" => ("/etc/dictum/cluster.secret", false),
         "peer-tls" => ("require", false),
+        "insecure" => ("no", false),
         "dir" => ("/var/lib/dictum", false),
         "password" => ("a long one", false),
         "password-file" => ("/etc/dictum/password", false),

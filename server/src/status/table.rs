@@ -19,18 +19,40 @@ pub fn table(status: &ClusterStatus, output: Output) -> String {
         .expect("a string takes all text");
     out.push('\n');
     let mut rows: Vec<Vec<String>> = vec![
-        ["node", "state", "role", "decided", "persisted", "applied", "lag", "disk", "resp", "http", "version", "seen"]
-            .map(str::to_owned)
-            .to_vec(),
+        [
+            "node",
+            "state",
+            "role",
+            "decided",
+            "persisted",
+            "applied",
+            "lag",
+            "disk",
+            "resp",
+            "http",
+            "link",
+            "version",
+            "seen",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     ];
     rows.extend(status.nodes.iter().map(row));
-    out.push_str(&columns(&rows, &[3, 4, 5, 6], &[3, 4, 9, 10], output));
+    out.push_str(&columns(&rows, &[3, 4, 5, 6], &[3, 4, 9, 10, 11], output));
     let versions: BTreeSet<&str> =
         status.nodes.iter().map(|node| node.version.as_str()).filter(|version| !version.is_empty()).collect();
     if versions.len() > 1 {
         let versions: Vec<&str> = versions.into_iter().collect();
         writeln!(out, "\nThe nodes are of different versions: {} (-o wide tells which).", versions.join(", "))
             .expect("a string takes all text");
+    }
+    if status.nodes.iter().any(|node| node.link == "tls") {
+        let plain: Vec<&str> =
+            status.nodes.iter().filter(|node| node.link == "plain").map(|node| node.name.as_str()).collect();
+        if !plain.is_empty() {
+            writeln!(out, "\nIn plain text is the link of {} to {}.", status.node, plain.join(", "))
+                .expect("a string takes all text");
+        }
     }
     if !status.refuses.is_empty() {
         let why = status.refuses.trim_start_matches("MISCONF ");
@@ -130,6 +152,7 @@ fn row(node: &NodeStatus) -> Vec<String> {
         lately(&node.disk),
         text(&node.resp),
         text(&node.http),
+        text(&node.link),
         text(&node.version),
         match node.seen_ms_ago {
             _ if node.me => "here".to_owned(),
@@ -203,9 +226,9 @@ mod tests {
             table(&example(), Output::Wide),
             "n2 leads with ballot 3.n2 · 2 of 2 nodes up · as n1 sees it\n\
              \n\
-             node  state  role      decided  persisted  applied  lag  disk     resp            http            version  seen\n\
-             n1    up     follower     1200       1201     1200    0  ok       127.0.0.1:7001  127.0.0.1:8001  0.1.0    here\n\
-             n2    up     leader          7          7        7    0  unknown  -               -               -        12 ms ago\n"
+             node  state  role      decided  persisted  applied  lag  disk     resp            http            link  version  seen\n\
+             n1    up     follower     1200       1201     1200    0  ok       127.0.0.1:7001  127.0.0.1:8001  -     0.1.0    here\n\
+             n2    up     leader          7          7        7    0  unknown  -               -               -     -        12 ms ago\n"
         );
     }
 
@@ -218,6 +241,16 @@ mod tests {
             text.contains("\nThe nodes are of different versions: 0.1.0, 0.2.0 (-o wide tells which).\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn links_in_plain_text_are_told_where_others_are_not() {
+        let mut status = example();
+        status.nodes[1].link = "plain".to_owned();
+        assert!(!table(&status, Output::Narrow).contains("In plain text"), "the cluster has no secret");
+        status.nodes.push(NodeStatus { name: "n3".to_owned(), link: "tls".to_owned(), ..NodeStatus::default() });
+        let text = table(&status, Output::Narrow);
+        assert!(text.contains("\nIn plain text is the link of n1 to n2.\n"), "{text}");
     }
 
     #[test]

@@ -130,6 +130,12 @@ fn a_running_cluster_gets_its_secret_node_by_node_and_others_stay_out() {
         assert!(said.status.success(), "{said:?}");
     };
     all_up(0);
+    let links = |asked: usize| -> Vec<String> {
+        let status = status(&at(asked)).expect("it answers");
+        let nodes = status["nodes"].as_array().expect("nodes").iter();
+        nodes.filter_map(|node| node["link"].as_str()).map(str::to_owned).collect()
+    };
+    assert_eq!(links(0), ["", "plain", "plain"]);
     let mut written = 0;
     for more in [&["--cluster-secret", secret, "--peer-tls", "prefer"][..], &["--cluster-secret", secret]] {
         for node in 0..3 {
@@ -143,6 +149,10 @@ fn a_running_cluster_gets_its_secret_node_by_node_and_others_stay_out() {
     }
     let read = (0..3).map(|node| eventually(&at(node), &["GET", "k"]));
     assert!(read.into_iter().all(|value| value == Value::bulk("6")));
+    assert_eq!(
+        (links(0), links(2)),
+        (["", "tls", "tls"].map(str::to_owned).to_vec(), ["tls", "tls", ""].map(str::to_owned).to_vec())
+    );
 
     // One that comes back without the secret, or with another one, stays alone; the rest goes on.
     for (more, said) in [

@@ -284,6 +284,31 @@ fn wrong_settings_and_wrong_folders_are_said_with_what_to_do() {
     let said = failure(dictum(&["start", "--value-bytes-max", "much"]));
     assert!(said.contains("16MiB"), "{said}");
 
+    // A node that other machines reach. A second start makes no difference: nothing was begun.
+    let open = tempdir().expect("a temporary folder");
+    let in_the_open = |more: &[&str]| {
+        let mut command = dictum(&["start", "--node", "n1", "--cluster", "n1=192.0.2.1:9001", "--peer", "0.0.0.0:0"]);
+        command.args(["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--dir"]).arg(open.path()).args(more);
+        command
+    };
+    for _ in 0..2 {
+        let said = failure(in_the_open(&[]));
+        assert!(said.contains("dictum init --dir") && said.contains("--insecure"), "{said}");
+    }
+    let joins = |more: &[&str]| {
+        let mut command = dictum(&["start", "--node", "n4", "--join", "127.0.0.1:1", "--peer", "0.0.0.0:0"]);
+        command.args(["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--dir"]).arg(open.path()).args(more);
+        command
+    };
+    assert!(failure(joins(&["--token", "t"])).contains("--insecure"));
+    let process = Process::start(in_the_open(&["--insecure"])).expect("it starts");
+    wait_for("its warning", || process.lines().into_iter().find(|line| line.contains("NO SECRET")));
+    drop(process);
+    // One that has run before goes on as it did.
+    let process = Process::start(in_the_open(&[])).expect("it starts");
+    wait_for("its warning", || process.lines().into_iter().find(|line| line.contains("NO SECRET")));
+    drop(process);
+
     let node = Alone::start(folder.path(), &[]);
     let ports = free_ports;
     let said = wait_for("what it says about the folder", || {

@@ -2,7 +2,7 @@
 
 use base::NodeId;
 use bytes::Bytes;
-use node::LinkVersions;
+use node::LinkTerms;
 
 use super::{Cluster, Machine};
 use crate::chaos::MS;
@@ -53,8 +53,8 @@ impl<N: Door> Cluster<N> {
                 self.give(node, Happening::PeerDown(peer));
             }
             let newest = self.machine(peer).newest;
-            let versions = LinkVersions { spoken: spoken.unwrap_or(newest), newest };
-            self.give(node, Happening::PeerUp(peer, versions));
+            let terms = LinkTerms { spoken: spoken.unwrap_or(newest), newest, is_secured: false };
+            self.give(node, Happening::PeerUp(peer, terms));
         }
     }
 

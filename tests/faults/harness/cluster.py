@@ -159,8 +159,8 @@ class DictumCluster(DictumNodes):
         """`folders`, `hosts` and `prefixes` by node where they are not the ordinary ones; `options` are those of every node."""
         names = ["n1", "n2", "n3"]
         ports = free_ports(12) if hosts is None else [port for port in (7001, 8001, 9001, 7501) for _ in names]
-        # On other hosts nodes have clients of other machines, and no password.
-        options = [*options, *(["--protected-mode", "no"] if hosts else [])]
+        # On other hosts nodes have clients of other machines, and no password and no secret.
+        options = [*options, *(["--protected-mode", "no", "--insecure"] if hosts else [])]
         hosts = hosts or ["127.0.0.1"] * 3
         members = ",".join(f"{name}={hosts[i]}:{ports[6 + i]}" for i, name in enumerate(names))
         nodes = []

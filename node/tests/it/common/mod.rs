@@ -10,8 +10,8 @@ use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{
-    BlockJob, Config, ConnectionId, FullSync, Input, LinkVersions, Listener, Member, Node, Outbox, ReceiveJob,
-    Recovered, Voters,
+    BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox, ReceiveJob, Recovered,
+    Voters,
 };
 
 pub use errands::Talk;
@@ -279,8 +279,8 @@ impl Cluster {
     /// Tells a node that its link to a peer works.
     fn give_link(&mut self, node: u16, peer: u16) {
         let newest = self.newest_of(peer);
-        let versions = LinkVersions { spoken: newest.min(self.newest_of(node)), newest };
-        self.give(node, Input::PeerUp { peer: NodeId(peer), versions });
+        let terms = LinkTerms { spoken: newest.min(self.newest_of(node)), newest, is_secured: false };
+        self.give(node, Input::PeerUp { peer: NodeId(peer), terms });
     }
 
     /// What a node's journal holds.

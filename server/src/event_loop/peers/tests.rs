@@ -35,7 +35,7 @@ struct Rig {
     buffer: Vec<u8>,
     told: Vec<Told>,
     /// The versions of its links, in the order in which they were made.
-    spoken: Vec<(u16, LinkVersions)>,
+    spoken: Vec<(u16, LinkTerms)>,
     frame: Frame,
 }
 
@@ -97,8 +97,8 @@ impl Rig {
         let Rig { poll, listener, peers, buffer, told, spoken, frame, .. } = self;
         let step: &mut Step<'_> = &mut |input| {
             told.push(match input {
-                Input::PeerUp { peer, versions } => {
-                    spoken.push((peer.0, versions));
+                Input::PeerUp { peer, terms } => {
+                    spoken.push((peer.0, terms));
                     Told::Up(peer.0)
                 }
                 Input::PeerDown { peer } => Told::Down(peer.0),
@@ -282,9 +282,9 @@ fn a_link_speaks_the_newest_version_that_both_ends_speak() {
     for (second, spoken) in [(Versions::ALL, NEWEST), (Versions::up_to(OLDEST), OLDEST)] {
         let mut rigs = two(second, [OLDEST; 2]);
         turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| !rig.spoken.is_empty()));
-        assert_eq!(rigs[0].spoken, [(1, LinkVersions { spoken, newest: second.newest })]);
+        assert_eq!(rigs[0].spoken, [(1, LinkTerms { spoken, newest: second.newest, is_secured: false })]);
         // The oldest greeting says nothing of what else its sender speaks.
-        assert_eq!(rigs[1].spoken, [(0, LinkVersions { spoken, newest: NEWEST })]);
+        assert_eq!(rigs[1].spoken, [(0, LinkTerms { spoken, newest: NEWEST, is_secured: false })]);
     }
 }
 
@@ -332,7 +332,7 @@ fn a_node_that_knows_no_other_version_is_called_in_the_oldest() {
         (versions, kept)
     });
     turn_until(&mut rigs, |rigs| !rigs[0].spoken.is_empty());
-    assert_eq!(rigs[0].spoken, [(1, LinkVersions { spoken: OLDEST, newest: OLDEST })]);
+    assert_eq!(rigs[0].spoken, [(1, LinkTerms { spoken: OLDEST, newest: OLDEST, is_secured: false })]);
     let (versions, kept) = answering.join().expect("it ends");
     assert_eq!(versions, [NEWEST, OLDEST]);
     // And later in the newest again: it may have closed for another reason.

@@ -68,6 +68,8 @@ impl Cluster {
         let hub = network.hub().parse().expect("an address");
         let relays = with_relays.then(|| Relays::start_at(hub, &peers).expect("relays can be started"));
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let made = Command::new(program()).arg("init").arg("--dir").arg(folder.path().join("secret")).output();
+        assert!(made.expect("it runs").status.success(), "a secret is made");
         let mut cluster = Cluster { nodes: Vec::new(), network, relays, bell: Arc::default(), folder };
         for node in 0..count {
             let seen = |other: usize| {
@@ -94,6 +96,7 @@ impl Cluster {
         let (name, dir) = (format!("n{}", number + 1), self.folder.path().join(format!("n{}", number + 1)));
         let http = format!("{}:{HTTP_PORT}", address(number));
         let dir_text = dir.to_str().expect("the folder's name is text");
+        let secret = self.folder.path().join("secret/cluster.secret").display().to_string();
         // Clients are on other machines, as the nodes see it.
         let words = [
             "start",
@@ -107,6 +110,8 @@ impl Cluster {
             dir_text,
             "--protected-mode",
             "no",
+            "--cluster-secret",
+            &secret,
         ];
         let arguments = words.into_iter().map(str::to_owned).chain(more.iter().cloned()).collect();
         self.nodes.push(Node { name, resp: resp(number), dir, arguments, process: None, earlier: Vec::new() });
