@@ -4,7 +4,7 @@
 (*                                                                         *)
 (* What is modelled: ballots; phase 1 once for the whole log, with promises*)
 (* that tell the tail (ballot of the last entry, its position); a candidate*)
-(* that copies, in parts, the log with the greatest tail among a majority; *)
+(* that copies, in parts, a log with a greater tail than its own;          *)
 (* the opening entry; phase 2 by log matching, with entries that keep the  *)
 (* ballot under which they were first proposed; a disk that lags behind    *)
 (* memory, and crashes that lose the difference; answers that wait for the *)
@@ -156,15 +156,15 @@ Promisers(n) == {others \in SUBSET {m \in Nodes \ {n} : promises[promised[n]][m]
 
 \* One promise told of a greater tail: n makes its log like that of m, up to some position. m has promised
 \* this ballot, so its log does not change meanwhile; if m has gone on to a higher one, it does not answer.
-\* It takes no majority of promises (with three replicas one other is one; the configuration `four` has more).
+\* Any greater tail will do, and it takes no majority of promises (with three replicas one other is one; `four` has more).
 Fetch(n) ==
     /\ role[n] = "candidate"
-    /\ \E others \in SUBSET {m \in Nodes \ {n} : promises[promised[n]][m] # NoTail} : \E m \in others :
+    /\ \E m \in Nodes \ {n} :
         LET b == promised[n]
             tail == promises[b][m]
-        IN  /\ promised[m] = b
+        IN  /\ tail # NoTail
+            /\ promised[m] = b
             /\ Greater(tail, TailOf(log[n]))
-            /\ \A o \in others : ~Greater(promises[b][o], tail)
             /\ \E k \in 1..tail[3] :
                 /\ k <= Len(log[m])
                 /\ ~(k <= Len(log[n]) /\ SamePrefix(log[n], log[m], k))

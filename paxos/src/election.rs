@@ -45,6 +45,8 @@ pub(crate) struct Candidate {
     pub(crate) ask_again_at: Time,
     /// The replica whose tail is the greatest, and that tail, while this log is being made like it.
     pub(crate) source: Option<(NodeId, Tail)>,
+    /// A majority had promised when the source was chosen: it has the greatest tail of one.
+    is_of_majority: bool,
 }
 
 impl Replica {
@@ -212,6 +214,7 @@ impl Replica {
             give_up_at: now + self.config.candidacy + jitter,
             ask_again_at: now + self.config.heartbeat,
             source: None,
+            is_of_majority: false,
         });
         for to in self.other_voters() {
             out.push(Output::SendAfter { token: self.token, to, message: Message::Prepare { ballot } });
@@ -224,15 +227,14 @@ impl Replica {
         if !self.may_run() {
             return self.become_follower(now);
         }
-        let tail = self.tail();
         let Role::Candidate(candidate) = &mut self.role else { return };
         candidate.source = None;
-        if let Some(own) = candidate.promises.iter_mut().find(|promise| promise.from == self.config.me) {
-            own.tail = tail;
-        }
+        let had_majority = candidate.is_of_majority;
         self.count_promises(now, out);
         if matches!(self.role, Role::Candidate(Candidate { source: None, .. })) {
-            self.probe("paxos: candidate finds other voters in what it fetches");
+            if had_majority {
+                self.probe("paxos: candidate finds other voters in what it fetches");
+            }
             self.ask_again(now, out);
         }
     }
@@ -246,20 +248,20 @@ impl Replica {
         let heartbeat = self.config.heartbeat;
         let Role::Candidate(candidate) = &mut self.role else { return };
         candidate.ask_again_at = now + heartbeat;
-        if candidate.source.is_some() {
+        if candidate.source.is_some() && candidate.is_of_majority {
             return self.fetch_tail(out);
         }
         let own_tail = self.log.tail();
         let best = candidate.promises.iter().max_by_key(|promise| promise.tail);
-        if let Some(best) = best
-            && best.tail > own_tail
-        {
-            // There is no majority, or it would fetch already. That tail is another replica's log under the ballot of whoever wrote it: it contains all that was
+        if let Some(best) = best.filter(|best| best.tail > own_tail) {
+            // There is no majority, or this would go by that already. That tail is another replica's log under the ballot of whoever wrote it: it contains all that was
             // decided before that ballot, so this log loses nothing that counts by becoming like it, with a majority or without.
-            candidate.source = Some((best.from, best.tail));
+            (candidate.source, candidate.is_of_majority) = (Some((best.from, best.tail)), false);
             self.probe("paxos: candidate fetches without a majority");
-            return self.fetch_tail(out);
+            self.fetch_tail(out);
         }
+        // And it asks on: a majority that comes meanwhile is what counts.
+        let Role::Candidate(candidate) = &self.role else { return };
         let ballot = self.promised;
         let heard: Vec<NodeId> = candidate.promises.iter().map(|promise| promise.from).collect();
         for to in self.other_voters().into_iter().filter(|id| !heard.contains(id)) {
@@ -289,13 +291,17 @@ impl Replica {
         self.count_promises(now, out);
     }
 
-    /// Leads, or fetches what it lacks, once a majority has promised.
+    /// Leads, or fetches what it lacks, once a majority has promised; also while it fetches what it chose without one.
     pub(crate) fn count_promises(&mut self, now: Time, out: &mut Vec<Output>) {
         let own_tail = self.tail();
         let Role::Candidate(candidate) = &mut self.role else { return };
         let is_promised = self.unpersisted.front().is_none_or(|(token, ..)| *token > candidate.token);
-        if candidate.source.is_some() || !is_promised {
+        if candidate.source.is_some() && candidate.is_of_majority || !is_promised {
             return;
+        }
+        if let Some(own) = candidate.promises.iter_mut().find(|promise| promise.from == self.config.me) {
+            // It may have changed since, by what was fetched.
+            own.tail = own_tail;
         }
         // A promise by an incarnation that has since lost its memory says nothing about what that replica holds.
         // Nor does that of one which has never voted, unless it is the very one that was admitted.
@@ -320,9 +326,9 @@ impl Replica {
             && let Some((from, tail)) = best
             && tail > own_tail
         {
-            candidate.source = Some((from, tail));
+            (candidate.source, candidate.is_of_majority) = (Some((from, tail)), true);
         }
-        let fetching = candidate.source.is_some();
+        let fetching = candidate.source.is_some() && candidate.is_of_majority;
         if stale {
             self.probe("paxos: stale promise of a lost incarnation");
         }

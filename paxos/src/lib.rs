@@ -4,7 +4,8 @@
 //! A **ballot** is a leadership. A replica that wants to lead makes sure that a majority would have it
 //! ([`election`]: pre-vote), then asks all to promise its ballot (phase 1, once for the whole tail of the log).
 //! Each promise says how far that log reaches; the candidate fetches what the greatest tail among a majority has
-//! and it has not ([`catchup`]), and then leads: it appends an **opening entry** under its ballot, and its
+//! and it has not ([`catchup`]; without a majority it fetches the greatest that it was told of, which may say who
+//! else votes), and then leads: it appends an **opening entry** under its ballot, and its
 //! followers make their logs like its own ([`proposer`], [`acceptor`]).
 //!
 //! An entry keeps the ballot under which it was first proposed, so (position, ballot) names an entry and all

@@ -323,7 +323,7 @@ impl Cluster {
         let lifetime = base::limits::TOKEN_LIFETIME.as_secs();
         let token = self.token(&lifetime.to_string())?;
         Ok(format!(
-            "dictum start --node {name} --join {} --token {token} --peer {peer_address} --dir FOLDER --resp IP:PORT --http IP:PORT\n# and --cluster-secret FILE, where the other nodes have one\n",
+            "dictum start --node {name} --join {} --token {token} --peer {peer_address} --dir FOLDER --resp IP:PORT --http IP:PORT\n# and --cluster-secret FILE, where the other nodes have one; --insecure, where they have none and other machines reach this one\n",
             asked.peer_address
         ))
     }

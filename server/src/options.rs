@@ -49,10 +49,12 @@ const IO_THREADS_MAX: usize = 64;
 const START_EXAMPLE: &str = "\
 Examples:
   dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\
-      --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum --password-file /etc/dictum/password
+      --cluster-secret /etc/dictum/cluster.secret --password-file /etc/dictum/password \\
+      --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum
   dictum start --print-config --node n1 --dir /var/lib/dictum > /etc/dictum/dictum.toml
   dictum start --config /etc/dictum/dictum.toml
   dictum start --node n4 --join 10.0.0.1:9001 --token 5ca1… --peer 10.0.0.4:9001 \\
+      --cluster-secret /etc/dictum/cluster.secret \\
       --resp 0.0.0.0:7001 --http 0.0.0.0:8001 --dir /var/lib/dictum
 
 A file for --config has the same names, every one of them optional:

@@ -272,6 +272,14 @@ fn join(
     Ok((standing, identity))
 }
 
+/// Where a node will listen for the others that has not run before: as [`Standing::find`], [`Standing::move_to`] and the start itself will have it.
+pub(crate) fn address_to_be(options: &Options) -> Option<String> {
+    let moved = options.moved.iter().find(|moved| moved.name == options.name).map(|moved| &moved.peer_address);
+    let of_founder = options.founding.as_ref().and_then(|(founders, me)| founders.get(usize::from(me.0)));
+    let of_founder = of_founder.map(|member| &member.peer_address);
+    options.peer.as_ref().or(options.peer_announce.as_ref()).or(moved).or(of_founder).cloned()
+}
+
 /// Whether whoever is to own this folder has yet to be let into a cluster.
 ///
 /// # Errors
@@ -284,12 +292,21 @@ pub(crate) fn is_stranger(folder: &Path) -> Result<bool, String> {
     };
     let identity = Identity::load(&disk);
     let identity = identity.map_err(|error| format!("the identity in {} cannot be read: {error}", folder.display()))?;
-    Ok(match identity {
+    Ok(is_of_stranger(&identity))
+}
+
+/// The same of the folder that this process has opened. What cannot be read is told by [`Standing::find`].
+pub(crate) fn is_new(disk: &Files) -> bool {
+    Identity::load(disk).is_ok_and(|identity| is_of_stranger(&identity))
+}
+
+fn is_of_stranger(identity: &LoadedIdentity) -> bool {
+    match identity {
         LoadedIdentity::Missing => true,
         LoadedIdentity::Found(identity) => matches!(Stage::decode(&identity.opaque), Ok(Stage::Asking)),
         // Whoever starts in it says what is wrong.
         LoadedIdentity::Damaged(_) => false,
-    })
+    }
 }
 
 fn standing_of(me: NodeId, founders: Vec<JoinMember>, joined: Vec<JoinMember>) -> Result<Standing, String> {

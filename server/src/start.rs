@@ -17,9 +17,7 @@ use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use storage::{
-    CachedStore, Files, FolderError, Identity, Journal, JournalOptions, LoadedIdentity, LsmOptions, LsmStore,
-};
+use storage::{CachedStore, Files, FolderError, Journal, JournalOptions, LsmOptions, LsmStore};
 
 use crate::admission::Admission;
 use crate::bridge::bridge;
@@ -33,7 +31,7 @@ use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::peer_tls::PeerSecurity;
 use crate::secrets::{self, Password};
-use crate::standing::{Known, Standing};
+use crate::standing::{self, Known, Standing};
 use crate::systemd::Notifier;
 use crate::{
     advice, applying, background, descriptors, fault, folder_watch, journal, log, low_disk, memory, naming, private,
@@ -104,22 +102,21 @@ pub fn run(arguments: StartArguments) -> ExitCode {
 }
 
 /// Where other machines reach a node's address for nodes, a new one begins with the cluster's secret, or with its operator's word. One that has run before goes on as it did, with a warning: otherwise
-/// an upgrade would end there.
+/// an upgrade would end there. Further workers of a machine do what the first one may.
 fn refuse_in_the_open(options: &Options, disk: &Files, is_secured: bool) -> Result<(), Failure> {
-    let is_new = matches!(Identity::load(disk), Ok(LoadedIdentity::Missing));
-    if is_secured || options.insecure || !is_new {
+    let is_further = options.worker.is_some_and(|worker| worker > 1);
+    if is_secured || options.insecure || is_further || !standing::is_new(disk) {
         return Ok(());
     }
-    let of_founder = options.founding.as_ref().and_then(|(founders, me)| founders.get(usize::from(me.0)));
-    let Some(text) = options.peer.as_ref().or(of_founder.map(|member| &member.peer_address)) else { return Ok(()) };
-    let address = naming::resolve(text)?;
-    if address.ip().is_loopback() {
+    let Some(text) = standing::address_to_be(options) else { return Ok(()) };
+    let address = naming::resolve(&text)?;
+    if address.ip().to_canonical().is_loopback() {
         return Ok(());
     }
     Err(Failure::settings(format!(
-        "this node would listen for other nodes at {address} without a secret, and everybody who reaches that address could read and write everything. Nothing was begun. Make a secret \
-         once:\n  dictum init --dir /etc/dictum\nand start each node, on every machine, with the same one:\n  dictum start --cluster-secret /etc/dictum/cluster.secret …\nOr, in a network where you \
-         trust everybody, say --insecure."
+        "this node is new, and would listen for other nodes at {address} without a secret: everybody who reaches that address could read and write everything. It was not started. Make a \
+         secret once:\n  dictum init --dir /etc/dictum\nand start each node, on every machine, with the same one:\n  dictum start --cluster-secret /etc/dictum/cluster.secret …\nOr, in a network \
+         where you trust everybody, say --insecure."
     )))
 }
 

@@ -58,7 +58,7 @@ pub(crate) use processes::SPACES_DROPPED;
 pub(crate) use stepping::PROBES as STEPPING_PROBES;
 pub use stepping::Stage;
 pub(crate) use watching::QUOTA_REACHED;
-/// What a backup has of a caller's keys was made anew in another database.
+/// Callers have made anew, in another database, what a backup had of their keys.
 pub(crate) const RESTORED: &str = "sim: keys restored from a backup beside the living";
 
 /// Tells the drawing of torn sectors from that of all else.

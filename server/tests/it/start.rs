@@ -301,6 +301,19 @@ fn wrong_settings_and_wrong_folders_are_said_with_what_to_do() {
         command
     };
     assert!(failure(joins(&["--token", "t"])).contains("--insecure"));
+    // Whatever names the address: the cluster's list, where the others reach it, or where it has moved.
+    for words in [
+        &["--cluster", "n1=192.0.2.1:9001"][..],
+        &["--cluster", "n1=127.0.0.1:9", "--peer-announce", "192.0.2.1:9001"],
+        &["--cluster", "n1=127.0.0.1:9", "--moved", "n1=192.0.2.1:9001"],
+        &["--join", "127.0.0.1:1", "--token", "t", "--peer-announce", "192.0.2.1:9001"],
+    ] {
+        let mut command =
+            dictum(&[&["start", "--node", "n1", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"], words].concat());
+        command.arg("--dir").arg(open.path());
+        let said = failure(command);
+        assert!(said.contains("192.0.2.1:9001 without a secret"), "{words:?}: {said}");
+    }
     let process = Process::start(in_the_open(&["--insecure"])).expect("it starts");
     wait_for("its warning", || process.lines().into_iter().find(|line| line.contains("NO SECRET")));
     drop(process);

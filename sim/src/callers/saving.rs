@@ -97,7 +97,9 @@ impl Saver {
     pub(super) fn disconnected(&mut self) {
         self.parser = None;
         self.backup = None;
-        self.restoring.iter_mut().for_each(Restoring::disconnected);
+        if let Some(restoring) = &mut self.restoring {
+            restoring.disconnected();
+        }
         if matches!(self.asked.take(), Some(Asked::Write | Asked::Push)) {
             self.take_other_keys();
         }
@@ -139,7 +141,11 @@ impl Saver {
             _ => Asked::Write,
         };
         match asked {
-            Asked::Restore => self.restoring.iter().for_each(|restoring| restoring.ask(send)),
+            Asked::Restore => {
+                if let Some(restoring) = &self.restoring {
+                    restoring.ask(send);
+                }
+            }
             Asked::Push => encode_command(send, ["RPUSH", &self.key("l"), &(self.pushed + 1).to_string()]),
             Asked::Write => {
                 let ([one, other], number) = (self.keys(), (self.number + 1).to_string());

@@ -55,7 +55,7 @@ impl<N: Door> Cluster<N> {
             self.network.troubles.installed(node.0, now);
         }
         for partition in &partitions {
-            let Some(running) = &self.machines[usize::from(node.0)].running else { return };
+            let Some(running) = &self.machines[usize::from(node.0)].running else { break };
             let (progress, voters) = (running.node.progress(*partition), running.node.voters(*partition));
             if running.node.is_without(*partition) {
                 // What it voted it has given up with everything else; and comes back, if it does, as one that has never voted.
