@@ -44,7 +44,7 @@ pub enum Listener {
     Inside,
 }
 
-/// What the two ends of a link have agreed on: the versions of messages between nodes (see [`base::versions`]), and whether others can read them.
+/// The terms on which the two ends of a link speak: the version of messages between nodes (see [`base::versions`]), and whether strangers can read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkTerms {
     /// That of all messages on this link.
@@ -108,7 +108,7 @@ pub enum Input<'a> {
     PeerUp {
         /// The peer, by the name that its handshake proved.
         peer: NodeId,
-        /// What the handshake has come to.
+        /// The terms that its handshake has come to.
         terms: LinkTerms,
     },
     /// Somebody who is of this cluster, and whom this node does not know, has made a link. It may have lost what it knew of the cluster, or not have heard

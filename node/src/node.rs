@@ -203,7 +203,7 @@ pub struct Node {
     /// What only the council's leader needs.
     pub(crate) council_leads: Leads,
     pub(crate) council_followed: Position,
-    /// What is known of the versions that others speak: of those that a link was made to since the start.
+    /// The terms of the last link to each node, of those to which there was one since the start.
     pub(crate) links: BTreeMap<NodeId, LinkTerms>,
     /// The version of the cluster, in which entries are proposed here.
     pub(crate) entries_in: u16,

@@ -111,7 +111,7 @@ impl Node {
         !recovers && ping.claim.incarnation != 0 && (!self.is_outlived_in(node, id) || leads || node > self.config.me)
     }
 
-    /// Whether another node's replica is still to recover, so that no candidate counts its promises. A node that has not heard of its later life yet does not say so;
+    /// True if another node's replica is still to recover, so that no candidate counts its promises. A node that has not heard of its later life yet does not say so;
     /// then its incarnation tells, as the replica of the council recovers last.
     fn is_outlived_in(&self, node: NodeId, id: PartitionId) -> bool {
         let Some(ping) = self.news.get(&node) else { return true };

@@ -254,8 +254,8 @@ impl Replica {
         let own_tail = self.log.tail();
         let best = candidate.promises.iter().max_by_key(|promise| promise.tail);
         if let Some(best) = best.filter(|best| best.tail > own_tail) {
-            // There is no majority, or this would go by that already. That tail is another replica's log under the ballot of whoever wrote it: it contains all that was
-            // decided before that ballot, so this log loses nothing that counts by becoming like it, with a majority or without.
+            // There is no majority yet: with one, the source is the greatest tail among it. The log of this replica becomes like the other one's and loses nothing that counts, with
+            // a majority or without: a log whose last entry has ballot b contains all that was decided under lower ballots.
             (candidate.source, candidate.is_of_majority) = (Some((best.from, best.tail)), false);
             self.probe("paxos: candidate fetches without a majority");
             self.fetch_tail(out);

@@ -49,6 +49,14 @@ fn blocked(client: &mut Client) -> String {
     text.lines().find_map(|line| line.strip_prefix("blocked_clients:")).expect("the field").to_owned()
 }
 
+/// The most bytes of commands that the node holds of one client.
+fn longest_backlog(client: &mut Client) -> usize {
+    let list = client.call(&["CLIENT", "LIST"]).expect("an answer");
+    let text = String::from_utf8_lossy(list.as_bytes().expect("text")).into_owned();
+    let fields = text.split_whitespace().filter_map(|field| field.strip_prefix("qbuf="));
+    fields.map(|bytes| bytes.parse::<usize>().expect("a number")).max().expect("this client at least")
+}
+
 fn wait_for_blocked(client: &mut Client, count: &str) {
     wait_for("clients that wait", || (blocked(client) == count).then_some(()));
 }
@@ -103,10 +111,13 @@ fn the_end_of_a_client_is_seen_behind_what_is_not_read() {
         let mut dead = TcpStream::connect(&resp).expect("it listens");
         dead.write_all(b"BLPOP q 0\r\n").expect("it is sent");
         wait_for_blocked(&mut client, "1");
-        // More than the node keeps; and what is left fits into the smallest window of the system, or the end would stay with the sender. (With 300 KB of it, it did
-        // where a busy machine had read so slowly that the window had not grown.)
-        let line = b"SET k v\r\n";
-        dead.write_all(&line.repeat((64 * 1024 * 1024 + 40_000) / line.len())).expect("it is sent");
+        // More than the node keeps: it reads no further.
+        let (line, kept) = (b"SET k v\r\n", 64 * 1024 * 1024);
+        dead.write_all(&line.repeat(kept / line.len() + 1)).expect("it is sent");
+        wait_for("a node that has read enough", || (longest_backlog(&mut client) > kept).then_some(()));
+        // Behind that no more than fits into the smallest window of the system, or the end would stay with the sender. (With 300 KB it did, where a busy machine had read so
+        // slowly that the window had not grown.)
+        dead.write_all(&line.repeat(40_000 / line.len())).expect("it is sent");
         drop(dead);
         wait_for_blocked(&mut client, "0");
         assert_eq!(client.call(&["RPUSH", "q", "x"]).expect("an answer"), Value::Integer(1));

@@ -1,7 +1,7 @@
-//! What a backup has of some keys is made anew in another database, beside everything else that the cluster does.
+//! A restore: a caller makes keys of its backup anew in another database, beside everything else that the cluster does.
 //!
-//! One command at a time. As nobody may know what became of one, it is said again until it is known to be done, also over other connections and to other nodes; one that does not bear to be carried
-//! out twice is said by `DICTUM.ONCE`. At the end the keys are what they were when the backup was asked for, whatever is carried out late.
+//! The caller says one command at a time. If nobody knows what became of a command the caller says it again until it is known to be done, also over other connections and to other nodes; it says
+//! commands that do not bear to be carried out twice by `DICTUM.ONCE`. At the end the keys are what they were when the caller asked for the backup, though some commands are carried out late.
 
 use node::{Archive, Manner, RebuildError};
 use wire::{Value, encode_command};
@@ -9,7 +9,7 @@ use wire::{Value, encode_command};
 /// The database into which keys are restored. Those of the backup are in database 0.
 const TARGET: &str = "5";
 
-/// What keys have to be afterwards.
+/// The value that a key must have afterwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
     Text(String),
@@ -38,7 +38,7 @@ impl Restoring {
         let mut commands = Vec::new();
         for (place, archive) in chain.iter().enumerate() {
             let said: Result<u64, RebuildError<()>> =
-                // What is a list is made bit by bit: that is what does not bear to be done twice.
+                // No value is made as a whole: the commands that make a list bit by bit do not bear to be carried out twice.
                 archive.keys_whole_up_to(0, None, &chain[..place], |key, manner, words| {
                     if expected.iter().any(|(name, _)| name.as_bytes() == key) {
                         commands.push((manner, words.iter().map(|word| word.to_vec()).collect()));

@@ -55,7 +55,7 @@ pub(super) struct Saver {
     /// The last backup and those that it builds on, the newest first, and the revision of that one.
     chain: Vec<Archive>,
     revision: u64,
-    /// What is being restored. It stays when the connection goes.
+    /// The restore under way. It stays when the connection goes.
     restoring: Option<Restoring>,
     /// Restores that came to their end.
     pub(super) restored: u64,

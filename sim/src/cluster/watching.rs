@@ -58,7 +58,7 @@ impl<N: Door> Cluster<N> {
             let Some(running) = &self.machines[usize::from(node.0)].running else { break };
             let (progress, voters) = (running.node.progress(*partition), running.node.voters(*partition));
             if running.node.is_without(*partition) {
-                // What it voted it has given up with everything else; and comes back, if it does, as one that has never voted.
+                // The node has given up its votes there with everything else. If it comes back, it does so as a replica that has never voted.
                 self.machines[usize::from(node.0)].voted.remove(partition);
             }
             if let Some(progress) = &progress {

@@ -131,7 +131,7 @@ impl Peers {
         Ok(())
     }
 
-    /// A node that wants to join: whoever lets nodes in answers it, on the same link.
+    /// A node wants to join: the one that lets nodes in answers it, on the same link.
     fn hand_over(&mut self, place: usize, bytes: &[u8]) -> Result<(), String> {
         let request = JoinRequest::decode(bytes).map_err(|_| "it asks to join in another version".to_owned())?;
         let Some(link) = self.links[place].take() else { return Ok(()) };
