@@ -115,4 +115,6 @@ pub enum Planted {
     BackupUnconfirmed,
     /// A backup of what has changed is one of what has changed since it was asked for.
     BackupSinceNow,
+    /// A node that is reached at another address than before does not tell the council.
+    AddressUntold,
 }

@@ -71,6 +71,8 @@ pub struct Chaos {
     pub clock_error: u64,
     /// Some are wrong by more than that.
     pub wild_clocks: bool,
+    /// Machines get other addresses now and then.
+    pub addresses: bool,
     /// Power cuts tear blocks within.
     pub torn_sectors: bool,
     /// Wall clock errors at the start, by node.
@@ -227,7 +229,13 @@ impl Chaos {
                 // A kind that is there on request alone must not shift the draws of the others.
                 let by_request = matches!(
                     fault,
-                    Fault::Moves | Fault::Backups | Fault::FolderAway | Fault::WildClock | Fault::TornSectors
+                    Fault::Moves
+                        | Fault::Backups
+                        | Fault::FolderAway
+                        | Fault::WildClock
+                        | Fault::TornSectors
+                        | Fault::Addresses
+                        | Fault::SecondProcess
                 );
                 let drawn = !by_request && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
@@ -292,6 +300,12 @@ impl Chaos {
         let mut wild = Rng::new(members_seed ^ WILD_DRAWN);
         let count = wild.between(2, 12);
         plan.extend(draw_plan(&mut wild, count, &WILD_KINDS, founders, ends_at, &options.with, &has));
+        let mut addresses = Rng::new(options.seed ^ ADDRESSES_DRAWN);
+        let count = addresses.between(2, 8);
+        plan.extend(draw_plan(&mut addresses, count, &ADDRESS_KINDS, nodes, ends_at, &options.with, &has));
+        let mut doubles = Rng::new(options.seed ^ DOUBLES_DRAWN);
+        let count = doubles.between(6, 24);
+        plan.extend(draw_plan(&mut doubles, count, &DOUBLE_KINDS, founders, ends_at, &options.with, &has));
         // Once, and in time for others to join.
         let planned = Planned {
             at: loss_of_most.between(ends_at / 5, ends_at * 3 / 5),
@@ -342,6 +356,7 @@ impl Chaos {
             clock_rates,
             wild_clocks: has(Fault::WildClock),
             torn_sectors: has(Fault::TornSectors),
+            addresses: has(Fault::Addresses),
             sync_min: disk.between(50_000, 2 * MS),
             sync_jitter: disk.between(50_000, 2 * MS),
             sync_slow,
@@ -448,6 +463,12 @@ const AWAY_KINDS: [(Fault, u64); 1] = [(Fault::FolderAway, 1)];
 const WILD_KINDS: [(Fault, u64); 1] = [(Fault::WildClock, 1)];
 
 /// And another one.
+const ADDRESS_KINDS: [(Fault, u64); 1] = [(Fault::Addresses, 1)];
+
+/// And another one.
+const DOUBLE_KINDS: [(Fault, u64); 1] = [(Fault::SecondProcess, 1)];
+
+/// And another one.
 const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
 
 /// And another one.
@@ -465,6 +486,8 @@ const STEP_KINDS: [(Fault, u64); 1] = [(Fault::StepOver, 1)];
 /// Tells its drawing from that of all else.
 const AWAY_DRAWN: u64 = 0xf01d_0a3a;
 const WILD_DRAWN: u64 = 0x0c10_c4a7;
+const ADDRESSES_DRAWN: u64 = 0xadd2_e55e;
+const DOUBLES_DRAWN: u64 = 0x0d0b_1e5a;
 
 /// Tells its drawing from that of all else.
 const STEPS_DRAWN: u64 = 0x57e9_0b34;

@@ -3,12 +3,14 @@
 //! One event at a time: take the earliest from the queue, let it happen, put its consequences into the queue.
 //! A node's turn takes everything that has arrived since its last one; when turns happen is drawn.
 
+mod addresses;
 mod alone;
 mod caches;
 mod casting;
 mod clients;
 mod connections;
 mod copies_of_folders;
+pub(crate) mod doubles;
 pub(crate) mod errands;
 mod faults;
 mod links;
@@ -51,9 +53,12 @@ use crate::restless::Restless;
 use crate::routers::{Cast, Router};
 use crate::settings::DEFAULT;
 use crate::trace::{Trace, digest_of};
+pub(crate) use addresses::PROBES as ADDRESS_PROBES;
 pub(crate) use alone::PROBES as ALONE_PROBES;
 pub(crate) use caches::PROBES;
 use connections::{ClientEnd, Connection};
+pub use doubles::DoubleEvent;
+pub(crate) use doubles::PROBES as DOUBLE_PROBES;
 pub(crate) use processes::SPACES_DROPPED;
 pub(crate) use stepping::PROBES as STEPPING_PROBES;
 pub use stepping::Stage;
@@ -214,6 +219,10 @@ pub struct Cluster<N> {
     /// Whose folder was set back, with the name of its memory then: it has not been told yet.
     set_back: Option<(NodeId, u64)>,
     recovery: alone::Recovery,
+    /// A second process with the name of a node, if there is one; and how many there were.
+    double: Option<doubles::Double<N>>,
+    doubles: u64,
+    addresses: addresses::Addresses,
     network: Network,
     clients: Vec<Client>,
     /// Those who publish and listen. They are numbered on from the clients.
@@ -315,6 +324,9 @@ impl<N: Door> Cluster<N> {
             machines,
             set_back: None,
             recovery: alone::Recovery::default(),
+            double: None,
+            doubles: 0,
+            addresses: addresses::Addresses::default(),
             network,
             client_ends: vec![ClientEnd::default(); ends],
             clients,
@@ -451,6 +463,7 @@ impl<N: Door> Cluster<N> {
             Event::LinkDown(node, peer) => self.on_link_down(node, peer),
             Event::Message(from, to, generation, payload) => self.on_message(from, to, generation, payload),
             Event::Mend(from, to) => self.on_mend(from, to),
+            Event::Double(number, event) => self.on_double(number, event),
             Event::FolderBack(node) => self.bring_folder_back(node),
             Event::RoomAgain(node) => self.machine(node).disk.set_full(false),
             Event::Fault(number) => self.on_fault(number),

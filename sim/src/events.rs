@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use base::NodeId;
 use bytes::Bytes;
 
-use crate::cluster::Stage;
+use crate::cluster::{DoubleEvent, Stage};
 
 /// Something that is due.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub enum Event {
     Operator,
     /// The next stage of stepping over the entry of this number.
     Stepping(u64, Stage),
+    /// Something happens to the second process of this number.
+    Double(u64, DoubleEvent),
     /// A process is started.
     Start(NodeId),
     /// A process that stood still goes on.

@@ -37,7 +37,9 @@ pub mod workload;
 pub fn probes() -> Vec<&'static str> {
     let mut probes = vec![cluster::SPACES_DROPPED, cluster::QUOTA_REACHED, cluster::RESTORED];
     probes.extend(cluster::PROBES);
+    probes.extend(cluster::ADDRESS_PROBES);
     probes.extend(cluster::ALONE_PROBES);
+    probes.extend(cluster::DOUBLE_PROBES);
     probes.extend(cluster::STEPPING_PROBES);
     probes.extend(process::PROBES);
     probes.extend(client::PROBES.concat());

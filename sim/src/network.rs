@@ -170,6 +170,12 @@ impl Network {
         link.up && link.generation == generation
     }
 
+    /// Whether a link stands.
+    #[must_use]
+    pub fn is_up(&mut self, one: NodeId, other: NodeId) -> bool {
+        self.pair(one, other).0.up
+    }
+
     /// Breaks a link: what is on its way is gone. False if it was not up.
     pub fn break_link(&mut self, one: NodeId, other: NodeId, now: u64) -> bool {
         self.troubles.link(one.0, other.0, now, false);

@@ -318,6 +318,11 @@ impl<N: Door> Running<N> {
         self.blocks.front().is_some_and(BlockJob::is_for_peer)
     }
 
+    /// Whether blocks are to be made.
+    pub fn has_blocks(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
     /// Makes the block that was asked for first; or says that it cannot be made.
     pub fn make_block(&mut self, fails: bool) {
         let Some(job) = self.blocks.pop_front() else { return };

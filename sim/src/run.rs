@@ -296,6 +296,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             && cluster.behind_in_version().is_empty()
             // One may have come back with the healing.
             && cluster.judge_folders_that_came_back().is_none()
+            && cluster.judge_addresses().is_none()
     });
     if let Some(text) = cluster.judge_left_behind() {
         cluster.violations.push(("left behind", text));
@@ -311,6 +312,9 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     }
     if let Some(text) = cluster.judge_folders_that_came_back() {
         cluster.violations.push(("folders that came back", text));
+    }
+    if let Some(text) = cluster.judge_addresses() {
+        cluster.violations.push(("addresses", text));
     }
     if !cluster.is_swept() {
         let text = "elements of collections that are gone are there still in the calm at the end".to_owned();

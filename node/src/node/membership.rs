@@ -327,7 +327,8 @@ impl Node {
     pub(crate) fn tell_address(&mut self) {
         let (me, time) = (self.config.me, self.now.time);
         let Some(address) = self.config.announce.clone() else { return };
-        if self.registry.address_of(me) == Some(&address) || !self.has(Feature::Addresses) {
+        let says_nothing = self.config.planted == Some(Planted::AddressUntold);
+        if says_nothing || self.registry.address_of(me) == Some(&address) || !self.has(Feature::Addresses) {
             return;
         }
         let waits = self.address_told.is_some_and(|told| time.since(told) < ORDER_AGAIN_AFTER);

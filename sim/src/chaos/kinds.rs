@@ -125,12 +125,16 @@ pub enum Fault {
     StepOver,
     /// No misfortune: clients move keys between databases. Only where it is asked for. Counted: runs in which they do.
     Moves,
+    /// A second process with the name of a node begins, with an empty folder or a copy of the node's. Only where it is asked for.
+    SecondProcess,
+    /// Machines get other addresses. Only where it is asked for.
+    Addresses,
     /// No misfortune: clients make backups. Only where it is asked for. Counted: runs in which they do.
     Backups,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 62] = [
+pub const FAULTS: [Fault; 64] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -193,6 +197,8 @@ pub const FAULTS: [Fault; 62] = [
     Fault::StepOver,
     Fault::Moves,
     Fault::Backups,
+    Fault::Addresses,
+    Fault::SecondProcess,
 ];
 
 impl Fault {
@@ -246,6 +252,8 @@ impl Fault {
             Fault::StepOver => "step-over",
             Fault::Moves => "moves",
             Fault::Backups => "backups",
+            Fault::Addresses => "addresses",
+            Fault::SecondProcess => "second-process",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 55] = [
+pub const PLANTED: [(&str, Planted); 56] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -61,6 +61,7 @@ pub const PLANTED: [(&str, Planted); 55] = [
     ("feature-too-soon", Planted::FeatureTooSoon),
     ("stepped-over-alone", Planted::SteppedOverAlone),
     ("answer-kept-for-ever", Planted::AnswerKeptForEver),
+    ("address-untold", Planted::AddressUntold),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -44,8 +44,16 @@ fn every_fault_is_drawn_sometimes() {
         }
     }
     // These are only there where somebody asks for them.
-    let asked_for =
-        [Fault::StepOver, Fault::Moves, Fault::Backups, Fault::FolderAway, Fault::WildClock, Fault::TornSectors];
+    let asked_for = [
+        Fault::StepOver,
+        Fault::Moves,
+        Fault::Backups,
+        Fault::FolderAway,
+        Fault::WildClock,
+        Fault::TornSectors,
+        Fault::Addresses,
+        Fault::SecondProcess,
+    ];
     let is_drawn = |fault: &Fault| !asked_for.contains(fault);
     for (fault, seen) in FAULTS.iter().zip(seen).filter(|(fault, _)| is_drawn(fault)) {
         assert!(seen, "{} is never drawn", fault.name());

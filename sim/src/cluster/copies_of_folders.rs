@@ -17,7 +17,7 @@ use crate::trace::digest_of;
 /// A copy, the name of the node's memory when it was taken, and the highest number that anything in its journal may have.
 #[derive(Debug)]
 pub(super) struct Earlier {
-    copy: Copy,
+    pub(super) copy: Copy,
     memory: u64,
     journal: u64,
 }
@@ -28,7 +28,21 @@ impl<N: Door> Cluster<N> {
         if self.set_back.is_some() {
             return false;
         }
-        let Some(running) = &self.machine(node).running else { return false };
+        let Some(earlier) = self.outdated_copy(node) else { return false };
+        if !self.damage(node, MS, |disk| {
+            disk.set_back(&earlier.copy);
+            true
+        }) {
+            self.machine(node).earlier = Some(earlier);
+            return false;
+        }
+        self.set_back = Some((node, earlier.memory));
+        true
+    }
+
+    /// A copy of a running node's folder, if one was taken and all others have heard of what it lacks. If none was taken, one is now.
+    pub(super) fn outdated_copy(&mut self, node: NodeId) -> Option<Earlier> {
+        let running = self.machine(node).running.as_ref()?;
         let (memory, journal) = running.node.folder();
         // Who was alone when the copy was taken decides with it before anybody can tell it anything.
         let all = running.node.partitions().into_iter().filter_map(|partition| running.node.voters(partition));
@@ -38,26 +52,24 @@ impl<N: Door> Cluster<N> {
             if memory != 0 && !was_alone && !machine.disk.is_damaged(|_| true) {
                 machine.earlier = Some(Earlier { copy: machine.disk.copy(), memory, journal });
             }
-            return false;
+            return None;
         };
+        if self.all_others_know(node, memory, earlier.journal) {
+            return Some(earlier);
+        }
+        self.machine(node).earlier = Some(earlier);
+        None
+    }
+
+    /// Whether all others run and have heard of more of a node's journal than that.
+    pub(super) fn all_others_know(&self, node: NodeId, memory: u64, journal: u64) -> bool {
         let knows = |other: NodeId| {
             let machine = &self.machines[usize::from(other.0)];
             // Who is about to end takes with it what it knows.
             let stays = machine.running.as_ref().filter(|it| !it.stopping && !machine.disk.is_about_to_fail());
-            stays.is_some_and(|running| running.node.has_heard_of(node, memory) > earlier.journal)
+            stays.is_some_and(|running| running.node.has_heard_of(node, memory) > journal)
         };
-        let all_know = self.members().filter(|member| *member != node).all(knows);
-        if !all_know
-            || !self.damage(node, MS, |disk| {
-                disk.set_back(&earlier.copy);
-                true
-            })
-        {
-            self.machine(node).earlier = Some(earlier);
-            return false;
-        }
-        self.set_back = Some((node, memory));
-        true
+        self.members().filter(|member| *member != node).all(knows)
     }
 
     /// A node's process ends, and begins again with an empty folder. The former one comes back after some time in which the node may have recovered, or not.
@@ -151,8 +163,9 @@ impl<N: Door> Cluster<N> {
                 | Fault::IdentityRot
                 | Fault::Wipe
                 | Fault::JournalLost
+                | Fault::Addresses
         );
-        self.set_back.is_none() || !is_hard
+        (self.set_back.is_none() && self.double.is_none()) || !is_hard
     }
 
     /// A process ends by its own verdict. If its folder was set back its operator does as it has said, and empties it.

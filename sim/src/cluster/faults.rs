@@ -61,6 +61,9 @@ impl<N: Door> Cluster<N> {
         // One that has joined is its folder: without that it is another node, which has to join anew under another number.
         let takes_identity =
             matches!(fault, Fault::Wipe | Fault::IdentityRot | Fault::ReadError | Fault::SetBack | Fault::FolderAway);
+        if self.waits_for_double(fault) {
+            return false;
+        }
         if takes_identity && node.0 >= self.chaos.founders || !self.is_bearable(fault) || self.spares_steps(fault) {
             return false;
         }
@@ -179,6 +182,8 @@ impl<N: Door> Cluster<N> {
             Fault::SetBack => self.set_back(node),
             Fault::FolderAway => self.take_folder_away(node, rng),
             Fault::WildClock => self.set_clock_wild(node, rng),
+            Fault::SecondProcess => self.start_second_process(node, duration, rng),
+            Fault::Addresses => self.give_addresses(node, duration, rng),
             Fault::UnsafeRecover => self.go_on_alone(rng),
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),

@@ -33,12 +33,15 @@ impl<N: Door> Cluster<N> {
         // As the handshake finds out: who speaks less than the other's cluster is refused.
         let spoken = self.agreed(one, other);
         let both = (known[0] || known[1]) && ready(self.machine(one)) && ready(self.machine(other)) && spoken.is_some();
+        let is_taken = self.is_linked_with_double(one, other) || self.is_linked_with_double(other, one);
+        let both = both && !is_taken && self.finds(one, other);
         let Some((generation, unheard)) = (if both { self.network.establish(one, other, now) } else { None }) else {
             let at = now + self.rng.between(20 * MS, 200 * MS);
             self.queue.push(at, Event::TryLink(one, other));
             return;
         };
         self.network.stop_trying(one, other);
+        self.note_link_of_node(one, other);
         self.trace.event(now, [8, u64::from(one.0), u64::from(other.0), generation], || {
             format!("link {} - {} is up", name_of(one), name_of(other))
         });
@@ -70,6 +73,9 @@ impl<N: Door> Cluster<N> {
     }
 
     pub(super) fn send_to_peer(&mut self, from: NodeId, to: NodeId, bytes: &[u8]) {
+        if self.is_linked_with_double(to, from) {
+            return self.send_by_double(from, bytes, false);
+        }
         let mut frames = wire::FrameReader::new();
         frames.push(bytes);
         let mut deliveries = Vec::new();
@@ -119,6 +125,7 @@ impl<N: Door> Cluster<N> {
     }
 
     pub(super) fn reset_link(&mut self, one: NodeId, other: NodeId) {
+        self.unlink_double(one, other);
         if self.network.break_link(one, other, self.now) {
             for (node, peer) in [(one, other), (other, one)] {
                 let at = self.now + self.rng.below(50 * MS);

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use node::{Listener, Member};
 
 use super::Cluster;
+use super::addresses::first;
 use super::zones::zone_of;
 use crate::chaos::{MS, SECOND};
 use crate::client::Order;
@@ -61,13 +62,9 @@ impl Operator {
     }
 }
 
-fn address_of(node: NodeId) -> String {
-    format!("127.0.0.1:{}", 9001 + node.0)
-}
-
 /// A node as the others know it.
 pub(crate) fn member(node: NodeId) -> Member {
-    Member { name: name_of(node), peer_address: address_of(node) }
+    Member { name: name_of(node), peer_address: first(node) }
 }
 
 impl<N: Door> Cluster<N> {
@@ -164,7 +161,7 @@ impl<N: Door> Cluster<N> {
             None => vec!["TOKEN".to_owned(), "600".to_owned()],
             Some(token) => {
                 let mut words =
-                    vec!["JOIN".to_owned(), token.clone(), name_of(node), address_of(node), joining.nonce.to_string()];
+                    vec!["JOIN".to_owned(), token.clone(), name_of(node), first(node), joining.nonce.to_string()];
                 words.push(zone_of(self.chaos.zones_seed, node, 0));
                 words.push(self.machines[usize::from(node.0)].newest.to_string());
                 words

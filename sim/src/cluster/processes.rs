@@ -27,7 +27,7 @@ impl<N: Door> Cluster<N> {
             joined: self.machines[usize::from(node.0)].told.clone(),
             me: node,
             zone,
-            announce: None,
+            announce: self.chaos.addresses.then(|| self.addresses.of(node)),
             secret: u128::from(node.0),
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
             http_address: format!("127.0.0.1:{}", 8001 + node.0),
@@ -86,8 +86,9 @@ impl<N: Door> Cluster<N> {
     pub(super) fn on_start(&mut self, node: NodeId) {
         let now = self.now;
         self.machine(node).start_is_due = false;
+        let waits = self.waits_for_operator(node);
         let machine = self.machine(node);
-        if machine.running.is_some() || !machine.is_member || (machine.is_gone && !machine.returns) {
+        if machine.running.is_some() || waits || !machine.is_member || (machine.is_gone && !machine.returns) {
             return;
         }
         self.upgrade_at_start(node);
@@ -237,11 +238,15 @@ impl<N: Door> Cluster<N> {
             // What a node finds out about its own damaged disk may be a reason to end; otherwise nothing is.
             // Nor does it surprise where its folder was set back, even if that has taken nothing of the logs.
             let is_set_back = self.set_back.is_some_and(|(set_back, _)| set_back == node);
-            if self.machine(node).damaged_until.is_none() && !is_set_back {
+            let has_double = self.ends_for_double(node);
+            if self.machine(node).damaged_until.is_none() && !is_set_back && !has_double {
                 self.violate("no node breaks", format!("{}: {text}", name_of(node)));
             }
             self.die(node, false, "its own verdict");
             self.empty_if_set_back(node, &text);
+            if has_double {
+                return;
+            }
             let delay = self.rng.between(100 * MS, SECOND);
             self.start_in(delay, node);
             return;
@@ -267,7 +272,8 @@ impl<N: Door> Cluster<N> {
             let at = self.after_reading();
             self.queue.push(at, Event::ReceptionPart(node, life));
         }
-        if roll.is_some() {
+        if let Some(roll) = roll {
+            self.addresses.note(node, roll);
             for peer in self.nodes() {
                 self.want_link(node, peer);
             }
@@ -482,6 +488,7 @@ impl<N: Door> Cluster<N> {
             *self.probes.entry(probe).or_default() += count;
         }
         self.network.troubles.died(node.0, now);
+        self.addresses.forget(node);
         let number = digest_of(reason.as_bytes());
         self.trace.event(now, [7, u64::from(node.0), u64::from(power), number], || {
             format!("{} ends: {reason}{}", name_of(node), if power { ", power lost" } else { "" })

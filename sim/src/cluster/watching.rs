@@ -119,7 +119,10 @@ impl<N: Door> Cluster<N> {
     /// What was answered as being on all disks is there, or was until the disk was harmed.
     fn watch_all(&mut self, node: NodeId, partition: PartitionId, progress: &Progress) {
         let most = |node: &NodeId| self.machines[usize::from(node.0)].most_persisted.get(&partition).copied();
-        if let Some(lacking) = progress.all.iter().find(|node| most(node).unwrap_or_default() < progress.on_all) {
+        // What one has in the turn in which it gives up what it remembers is seen by nobody.
+        let forgets = |node: &NodeId| self.machines[usize::from(node.0)].came_back.is_some();
+        let lacks = |node: &&NodeId| most(node).unwrap_or_default() < progress.on_all && !forgets(node);
+        if let Some(lacking) = progress.all.iter().find(lacks) {
             let lacks = name_of(*lacking);
             let text = format!(
                 "{}: a write at {} of {partition} was answered as being on all disks, and {lacks} has never had it",
@@ -183,9 +186,15 @@ impl<N: Door> Cluster<N> {
             if counted.0 < followed || counted.1.is_empty() {
                 *counted = (followed, lists);
             }
-            if progress.votes && is_counted {
-                let memories = self.memories.entry(bucket.to_owned()).or_default();
-                memories.entry(*partition).or_default().insert(node, running.started_at);
+            // A second process of its name was taken for it: it recovers, and has no memory of its own meanwhile.
+            let is_outlived = self.machines[usize::from(node.0)].came_back.is_some() && !progress.votes;
+            if (progress.votes && is_counted) || is_outlived {
+                let memories = self.memories.entry(bucket.to_owned()).or_default().entry(*partition).or_default();
+                if is_outlived {
+                    memories.remove(&node);
+                } else {
+                    memories.insert(node, running.started_at);
+                }
             }
         }
         // The workload never drops one: a bucket of that name with a higher number is the same one, begun anew.

@@ -88,6 +88,11 @@ fn is_found_saying(
 }
 
 #[test]
+fn address_untold() {
+    is_found_by(Planted::AddressUntold, 10, &[Fault::Addresses], "addresses");
+}
+
+#[test]
 fn answer_before_fsync() {
     is_found(Planted::AnswerBeforeFsync, 120, &[Fault::PowerCut, Fault::PowerCutAll, Fault::SlowSync]);
 }
@@ -362,6 +367,27 @@ fn earlier_copy_heard() {
 #[test]
 fn outlived_unheard() {
     is_found_by(Planted::OutlivedUnheard, 10, &[Fault::FolderAway], "folders that came back");
+}
+
+#[test]
+fn a_second_process_heard() {
+    let without = [Fault::SetBack, Fault::Versions, Fault::MembersChange, Fault::UnsafeRecover];
+    is_found_saying(
+        Planted::EarlierCopyHeard,
+        60,
+        (&[Fault::SecondProcess], &without),
+        ("second processes", "are both listened to"),
+    );
+}
+
+#[test]
+fn a_life_as_a_second_process_unheard() {
+    is_found_saying(
+        Planted::OutlivedUnheard,
+        60,
+        (&[Fault::SecondProcess], &[]),
+        ("folders that came back", "goes on with a folder"),
+    );
 }
 
 #[test]
