@@ -71,6 +71,8 @@ pub(crate) struct Group {
     pub roster: Option<Roster>,
     /// The leadership of this node under which it looked last who else has something of it.
     pub looked_under: Option<Ballot>,
+    /// The last ballot under which another node has said that it leads.
+    pub led_under: Option<Ballot>,
     /// The life under which writes are numbered is known for certain.
     pub life_is_settled: bool,
     /// What the replica was last told of each peer, in the detectors' order.
@@ -108,6 +110,7 @@ impl Group {
             copies: Copies::default(),
             wishes: Wishes::default(),
             roster: None,
+            led_under: None,
             looked_under: None,
             life_is_settled: false,
             told: vec![(false, None, None); peers],

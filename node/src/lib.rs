@@ -12,6 +12,7 @@ mod archive;
 mod backlog;
 mod backup;
 mod below;
+mod borne;
 mod bucket;
 mod burden;
 mod choice;

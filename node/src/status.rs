@@ -27,15 +27,17 @@ pub(crate) fn json(node: &Node) -> String {
     let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
     let mut out = String::new();
     let names: Vec<String> = node.roll.iter().map(|(_, member)| text(&member.name)).collect();
-    let me = node.config.me;
+    let (me, borne) = (node.config.me, node.borne());
     let _ = write!(
         out,
-        "{{\"version\":{},\"id\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
+        "{{\"version\":{},\"id\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"failures_borne\":{},\"lacking\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
         text(env!("CARGO_PKG_VERSION")),
         text(&id(node)),
         text(&node.name_of(me)),
         text(&refuses(node)),
         text(&node.awaits_founders().unwrap_or_default()),
+        borne.as_ref().map_or("null".to_owned(), |borne| borne.failures.to_string()),
+        text(borne.as_ref().map_or("", |borne| &borne.lacking)),
         names.join(","),
     );
     for (place, group) in node.groups.iter().enumerate() {

@@ -16,7 +16,7 @@ use crate::nodes::progress::{Progress, bytes};
 use crate::status::{Output, columns};
 
 mod progress;
-mod settings;
+pub(crate) mod settings;
 
 /// How often a node that is drained is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -38,6 +38,10 @@ pub struct ClusterStatus {
     pub refuses: String,
     /// For whom a new cluster waits before it begins; empty once it has.
     pub founding: String,
+    /// How many voters may fail in the partition with the fewest to spare, and a majority is left; none while it is not known.
+    pub failures_borne: Option<u64>,
+    /// Why that is less than the voters are for: of which partition who is missing. Empty if nobody is.
+    pub lacking: String,
     /// Names of all members.
     pub cluster: Vec<String>,
     /// Who leads, as far as this node knows.
@@ -202,7 +206,9 @@ impl ClusterStatus {
             };
             Some(what)
         };
-        self.nodes.iter().find_map(|node| Some(format!("{} {}", node.name, of_node(node)?)))
+        let of_nodes = self.nodes.iter().find_map(|node| Some(format!("{} {}", node.name, of_node(node)?)));
+        // A node may be well in the default bucket and recover in another one.
+        of_nodes.or_else(|| Some(self.lacking.clone()).filter(|lacking| !lacking.is_empty()))
     }
 
     /// The node that answers, if it lists itself.
@@ -382,6 +388,7 @@ mod tests {
         assert_eq!(with(&|it| it.nodes[1].lag = None), "", "it has nothing of any partition");
         assert_eq!(with(&|it| it.partitions[0].leader = None), "partition 0/0 has no leader");
         assert_eq!(with(&|it| it.leader = None), "there is no leader");
+        assert_eq!(with(&|it| it.lacking = "one votes too few".to_owned()), "one votes too few");
         assert_eq!(with(&|it| it.founding = "founding: waits".to_owned()), "founding: waits");
     }
 

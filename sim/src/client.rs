@@ -50,6 +50,8 @@ pub struct Record {
     pub last_failure: u64,
     /// Why it did.
     pub last_failure_reason: String,
+    /// Little may be on its way, and those without think time fill that: that it is too much is no failure.
+    pub is_crowded: bool,
     /// What was asked of buckets' settings.
     pub settings: Settings,
     /// What clients that route by themselves were told of the cluster.

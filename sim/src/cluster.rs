@@ -28,6 +28,7 @@ mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::limits::UNDECIDED_BYTES_MAX;
 use base::{BucketId, NodeId, PartitionId, Position, Rng};
 use node::Planted;
 
@@ -301,6 +302,7 @@ impl<N: Door> Cluster<N> {
         let cast = if N::HAS_BUCKETS { Cast::draw(&chaos, &mix) } else { Cast::default() };
         let routers = cast.routers(&mix, timeout);
         record.redirections.listeners.clone_from(&cast.listeners);
+        record.is_crowded = chaos.restless_seed.is_some() && chaos.undecided_bytes_max < UNDECIDED_BYTES_MAX;
         let restless = if N::HAS_BUCKETS { Restless::cast(&chaos, timeout) } else { Vec::new() };
         let ends = mix.clients as usize + callers.len() + routers.len() * usize::from(chaos.nodes) + restless.len();
         let injected = casting::injected(&chaos, &mix);

@@ -210,9 +210,8 @@ impl Restless {
     fn on_answer(&mut self, index: usize, value: Value, now: u64, record: &mut Record) {
         let command = record.operations[index].commands[0].clone();
         let (outcome, replies) = if let Value::Error(text) = &value {
-            record.last_failure = now;
-            record.last_failure_reason =
-                format!("restless client {} at node {}: {:?}: {text}", self.id, self.node, command.op);
+            let reason = format!("restless client {} at node {}: {:?}: {text}", self.id, self.node, command.op);
+            record.note_failure(text, now, reason);
             if let Some(connection) = &mut self.connection {
                 connection.fails = true;
             }

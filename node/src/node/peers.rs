@@ -304,10 +304,16 @@ impl Node {
         {
             let copies = news.copies.clone();
             let group = self.groups.get_mut_unwoken(g);
+            let is_news = group.led_under.is_none_or(|known| known < ballot);
+            group.led_under = group.led_under.max(Some(ballot));
             group.copies.hear(ballot, copies);
             // Who waits for it is looked at in this turn.
             if !group.copies.held.is_empty() {
                 self.groups.wake(g);
+            }
+            if is_news {
+                let text = format!("{} leads under ballot {ballot}", self.name_of(from));
+                self.event_about(g, Level::Info, &text);
             }
         }
     }

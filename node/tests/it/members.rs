@@ -1,6 +1,6 @@
 //! Who votes is changed while clients go on: as they see it, and as the nodes' logs say it.
 
-use crate::common::Cluster;
+use crate::common::{Cluster, blank};
 use base::{BucketId, NodeId, PartitionId};
 
 const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
@@ -114,6 +114,31 @@ fn a_snapshot_tells_who_votes() {
     pass_until(&mut cluster, "it knows", |cluster| voters(cluster, 3) == [0, 1, 2]);
     assert_eq!(cluster.nodes[3].leader(DEFAULT).map(|(id, _)| id), Some(NodeId(0)));
     assert_eq!(cluster.ask(3, "GET k"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn that_nothing_more_may_fail_is_said_before_it_is_needed() {
+    let mut cluster = Cluster::new(3);
+    assert_eq!(cluster.ask(0, "SET k v"), "+OK\r\n");
+    let says = |cluster: &mut Cluster, text: &str| {
+        for _ in 0..2_000 {
+            if cluster.ask(0, "DICTUM.STATUS").contains(text) {
+                return;
+            }
+            cluster.pass();
+        }
+        panic!("{text} is never said: {}", cluster.ask(0, "DICTUM.STATUS"));
+    };
+    says(&mut cluster, "\"failures_borne\":1,\"lacking\":\"\"");
+    cluster.isolated = vec![2];
+    let lacking = "no further failure is borne: partition default/0 has 2 of 3 votes (n3 is down)";
+    says(&mut cluster, &format!("\"failures_borne\":0,\"lacking\":\"{lacking}\""));
+    cluster.isolated.clear();
+    says(&mut cluster, "\"failures_borne\":1,\"lacking\":\"\"");
+    // It has lost what it knew, and hears nobody who could give it back.
+    cluster.restart_in(2, blank(7_000));
+    says(&mut cluster, "has 2 of 3 votes (n3 recovers)");
+    says(&mut cluster, "\"failures_borne\":1,\"lacking\":\"\"");
 }
 
 #[test]

@@ -77,6 +77,10 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
             let why = status.refuses.trim_start_matches("MISCONF ").to_owned();
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "DISK", why))
         }
+        Some(leader) if status.has_leader() && !status.lacking.is_empty() => {
+            // It serves: that nothing more may fail is for people.
+            Ok(Json(api.health(format!("{leader} leads. But {}.", status.lacking))))
+        }
         Some(leader) if status.has_leader() => Ok(Json(api.health(format!("{leader} leads.")))),
         Some(_) => unready("This node cannot reach the leader that it knows."),
         None => unready("This node knows no leader."),

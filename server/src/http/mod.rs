@@ -194,6 +194,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(buckets::get_bucket, buckets::put_bucket, buckets::patch_bucket, buckets::delete_bucket))
         .routes(routes!(nodes::list_nodes, nodes::patch_nodes))
         .routes(routes!(nodes::make_token))
+        .routes(routes!(nodes::node_settings))
         .routes(routes!(nodes::pause_nodes))
         .routes(routes!(nodes::resume_nodes))
         .routes(routes!(nodes::remove_node))

@@ -14,6 +14,7 @@ use super::client::{Failure, strange};
 use super::problem::{Access, Problem};
 use super::request::{Query, read_body};
 use crate::nodes::NodeInfo;
+use crate::nodes::settings::Settings;
 
 /// Longest body, in bytes.
 const BODY_BYTES_MAX: usize = 1024;
@@ -127,16 +128,33 @@ pub(super) async fn remove_node(State(api): State<Arc<Api>>, name: Name, uri: Ur
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How many nodes vote.
+/// Shows the settings of the nodes
+#[utoipa::path(
+    get,
+    path = "/v1/nodes/settings",
+    tag = "nodes",
+    responses((status = 200, description = "As far as the node that answers knows.", body = Settings))
+)]
+pub(super) async fn node_settings(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Settings>, Problem> {
+    Query::parse(&uri, &[])?;
+    let reply = api.read(&[b"DICTUM.NODE", b"SETTINGS"]).await?;
+    let settings = Settings::read(&reply);
+    settings.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE SETTINGS", &reply), Access::Read))
+}
+
+/// What is to be changed; at least one of them.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodesChange {
-    /// In each partition; 0: as many as founded the cluster. Those without a vote have a copy, too.
+    /// How many vote in each partition; 0: as many as founded the cluster. Those without a vote have a copy, too.
     #[schema(minimum = 0, maximum = 7, example = 3)]
-    voters: u8,
+    voters: Option<u8>,
+    /// After so many seconds a node that is gone is replaced; 0: never.
+    #[schema(minimum = 0, maximum = 31_536_000, example = 300)]
+    auto_replace: Option<u32>,
 }
 
-/// Sets how many nodes vote in each partition
+/// Sets how many nodes vote in each partition, and when a node that is gone is replaced
 #[utoipa::path(
     patch,
     path = "/v1/nodes",
@@ -154,7 +172,16 @@ pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -
     let (body, _share) = read_body(&api.budget, &parts.headers, body, BODY_BYTES_MAX, BODY_BYTES_MAX).await?;
     let change: NodesChange = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad_request(format!("The body is not {{\"voters\": number}}: {error}.")))?;
-    order(&api, b"VOTERS", change.voters.to_string().as_bytes()).await
+    if change.voters.is_none() && change.auto_replace.is_none() {
+        return Err(Problem::bad_request("The body has neither `voters` nor `auto_replace`."));
+    }
+    if let Some(voters) = change.voters {
+        order(&api, b"VOTERS", voters.to_string().as_bytes()).await?;
+    }
+    if let Some(seconds) = change.auto_replace {
+        order(&api, b"AUTO-REPLACE", seconds.to_string().as_bytes()).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Leaves all votes and leaderships where they are

@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 use wire::Value;
 
 use super::{Cluster, NodeInfo};
 
 /// The answer of `DICTUM.NODE SETTINGS`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub(super) struct Settings {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, ToSchema)]
+#[schema(as = NodeSettings)]
+pub(crate) struct Settings {
     /// How many vote in each partition; 0: as many as have founded the cluster.
     voters: u64,
+    /// How many have founded it.
     founders: u64,
     /// After so many seconds a node that is gone is replaced; 0: never.
     auto_replace: u64,
@@ -26,7 +29,7 @@ fn failures_borne(voters: u64) -> u64 {
 }
 
 impl Settings {
-    fn read(reply: &Value) -> Option<Settings> {
+    pub(crate) fn read(reply: &Value) -> Option<Settings> {
         let pairs: Vec<(&Value, &Value)> = match reply {
             Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
             Value::Array(flat) => flat.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),

@@ -17,6 +17,9 @@ pub fn table(status: &ClusterStatus, output: Output) -> String {
     };
     writeln!(out, "{leader} · {up} of {} nodes up · as {} sees it", status.nodes.len(), status.node)
         .expect("a string takes all text");
+    if !status.lacking.is_empty() {
+        writeln!(out, "{}", status.lacking).expect("a string takes all text");
+    }
     out.push('\n');
     let mut rows: Vec<Vec<String>> = vec![
         [

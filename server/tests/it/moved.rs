@@ -97,6 +97,8 @@ fn all_at_once_and_they_find_each_other_again() {
         (0..FOUNDERS.len()).map(|node| start(folder.path(), &alone, node, &["--cluster", &cluster])).collect();
     running.push(start(folder.path(), &alone, 3, &["--peer-announce", &said, "--join", &asked]));
     wait_for_all_at(&alone);
+    let told = running.iter().filter(|process| process.has_said(" leads under ballot ")).count();
+    assert!(told >= 3, "{told} logs of followers say who leads");
     assert!(running[3].has_said("--join and --token are not needed any more"), "{:?}", running[3].lines());
     let mut client = Client::connect(&resp(&alone, 3)).expect("it listens");
     assert_eq!(client.call(&["INCR", "k"]).expect("a reply"), Value::Integer(2));

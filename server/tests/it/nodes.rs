@@ -85,6 +85,16 @@ fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
         wait_for("no vote at n1", || (of(&node_command(asked, &["list"]), "n1")["votes"] == 0).then_some(()));
         let answer = http::ask(&dev.nodes[1].http, "POST /v1/nodes/n1/promote", &[], b"").expect("an answer");
         assert_eq!(answer.status, 204);
+        let change = |body: &[u8]| {
+            let json = [("content-type", "application/json")];
+            http::ask(&dev.nodes[2].http, "PATCH /v1/nodes", &json, body).expect("an answer").status
+        };
+        assert_eq!((change(b"{\"auto_replace\":300}"), change(b"{}")), (204, 400));
+        wait_for("the setting is read back", || {
+            let settings = http::ask(&dev.nodes[0].http, "GET /v1/nodes/settings", &[], b"").expect("an answer").json();
+            (settings["auto_replace"] == 300 && settings["paused"] == false).then_some(())
+        });
+        assert_eq!(change(b"{\"auto_replace\":0}"), 204);
         wait_for("n1 leads again", || {
             let nodes = http::ask(&dev.nodes[0].http, "GET /v1/nodes", &[], b"").expect("an answer").json();
             (of(nodes.as_array()?, "n1")["leads"].as_u64()? > 0).then_some(())

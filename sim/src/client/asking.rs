@@ -11,7 +11,18 @@ use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
 use crate::workload::Task;
 use crate::{documents, lists, places, sets, sketches, sorted, streams};
 
+/// How an answer begins to what comes when too much is on its way.
+const CROWDED: &str = "CLUSTERDOWN too many requests are waiting";
+
 impl Record {
+    /// A client was answered with an error that is a failure of the cluster's.
+    pub(crate) fn note_failure(&mut self, text: &str, now: u64, reason: String) {
+        if self.is_crowded && text.starts_with(CROWDED) {
+            return;
+        }
+        (self.last_failure, self.last_failure_reason) = (now, reason);
+    }
+
     /// A client asks for something: the number of the operation, to be answered.
     pub(crate) fn invoke(&mut self, client: u64, commands: Vec<Command>, now: u64) -> usize {
         for command in &commands {

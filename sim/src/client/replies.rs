@@ -400,8 +400,7 @@ impl Client {
         if matches!(meaning, Meaning::Refused | Meaning::Absent) {
             return meaning;
         }
-        record.last_failure = now;
-        record.last_failure_reason = format!("client {} at node {}: {what}: {text}", self.id, self.node);
+        record.note_failure(text, now, format!("client {} at node {}: {what}: {text}", self.id, self.node));
         if meaning == Meaning::Surprise {
             record.unexpected.push(format!("client {}: {what} answered {text}", self.id));
         }

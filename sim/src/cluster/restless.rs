@@ -32,6 +32,7 @@ impl<N: Door> Cluster<N> {
     /// From now on those without think time begin nothing new either.
     pub fn drain_restless(&mut self) {
         self.restless.iter_mut().for_each(Restless::drain);
+        self.record.is_crowded = false;
     }
 
     /// Whether those vote who shall, as far as any node knows; or nobody works without end, so that there is time enough for it later.

@@ -158,8 +158,7 @@ impl Router {
         self.errands[place].stations.push((node, text.clone()));
         let is_once = matches!(what, What::Once(_));
         if !matches!(meaning, Meaning::Refused | Meaning::Absent) {
-            record.last_failure = now;
-            record.last_failure_reason = format!("router {} at node {node}: {text}", self.id);
+            record.note_failure(&text, now, format!("router {} at node {node}: {text}", self.id));
         }
         match meaning {
             Meaning::Surprise => {
