@@ -35,7 +35,7 @@ impl Node {
             .collect();
         let there = voters.len() - missing.len();
         let failures = spare(voters.len(), there);
-        let lacking = if failures == spare(voters.len(), voters.len()) {
+        let lacking = if missing.is_empty() {
             String::new()
         } else {
             let borne = match failures {

@@ -135,10 +135,15 @@ fn that_nothing_more_may_fail_is_said_before_it_is_needed() {
     says(&mut cluster, &format!("\"failures_borne\":0,\"lacking\":\"{lacking}\""));
     cluster.isolated.clear();
     says(&mut cluster, "\"failures_borne\":1,\"lacking\":\"\"");
-    // It has lost what it knew, and hears nobody who could give it back.
+    // It has lost what it knew.
     cluster.restart_in(2, blank(7_000));
     says(&mut cluster, "has 2 of 3 votes (n3 recovers)");
     says(&mut cluster, "\"failures_borne\":1,\"lacking\":\"\"");
+    let mut two = Cluster::new(2);
+    assert_eq!(two.ask(0, "SET k v"), "+OK\r\n");
+    says(&mut two, "\"failures_borne\":0,\"lacking\":\"\"");
+    two.isolated = vec![1];
+    says(&mut two, "there is no majority: partition default/0 has 1 of 2 votes (n2 is down)");
 }
 
 #[test]
