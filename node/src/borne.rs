@@ -5,12 +5,12 @@ use paxos::RoleName;
 
 use crate::node::{IS_OUTLIVED, LEADS_OUTLIVED, Node, news_of, role_number};
 
-/// What the partition with the fewest votes to spare bears, as one node sees it.
+/// The failures that the partition with the fewest votes to spare bears, as one node sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Borne {
-    /// So many voters may fail, and a majority is left.
+    /// So many more voters may fail, and a majority is left.
     pub failures: usize,
-    /// Why that is less than its voters are for, for people; empty if it is not.
+    /// For people: which voters are missing in which partition, and what that means; empty if none is.
     pub lacking: String,
 }
 
@@ -19,53 +19,51 @@ fn spare(voters: usize, there: usize) -> usize {
     there.saturating_sub(voters / 2 + 1)
 }
 
-impl Node {
-    /// None while this node knows of no partition who votes.
-    pub(crate) fn borne(&self) -> Option<Borne> {
-        let by_partition = (0..self.groups.len()).filter_map(|g| self.borne_by(g));
-        // Of two that bear as little, the one that lacks something.
-        by_partition.min_by_key(|borne| (borne.failures, borne.lacking.is_empty()))
-    }
+/// None while the node knows of no partition who votes.
+pub(crate) fn borne(node: &Node) -> Option<Borne> {
+    let by_partition = (0..node.groups.len()).filter_map(|g| borne_by(node, g));
+    // Of two that bear as little, the one that lacks something.
+    by_partition.min_by_key(|borne| (borne.failures, borne.lacking.is_empty()))
+}
 
-    fn borne_by(&self, g: usize) -> Option<Borne> {
-        let voters = self.voters_of(g);
-        let missing: Vec<String> = voters
-            .iter()
-            .filter_map(|voter| Some(format!("{} {}", self.name_of(*voter), self.why_missing(g, *voter)?)))
-            .collect();
-        let there = voters.len() - missing.len();
-        let failures = spare(voters.len(), there);
-        let lacking = if missing.is_empty() {
-            String::new()
-        } else {
-            let borne = match failures {
-                _ if there * 2 <= voters.len() => "there is no majority".to_owned(),
-                0 => "no further failure is borne".to_owned(),
-                1 => "one further failure is borne".to_owned(),
-                more => format!("{more} further failures are borne"),
-            };
-            let group = &self.groups[g];
-            let (name, index, all) = (group.name(), group.id().index, voters.len());
-            format!("{borne}: partition {name}/{index} has {there} of {all} votes ({})", missing.join(", "))
+fn borne_by(node: &Node, g: usize) -> Option<Borne> {
+    let voters = node.voters_of(g);
+    let missing: Vec<String> = voters
+        .iter()
+        .filter_map(|voter| Some(format!("{} {}", node.name_of(*voter), why_missing(node, g, *voter)?)))
+        .collect();
+    let there = voters.len() - missing.len();
+    let failures = spare(voters.len(), there);
+    let lacking = if missing.is_empty() {
+        String::new()
+    } else {
+        let borne = match failures {
+            _ if there * 2 <= voters.len() => "there is no majority".to_owned(),
+            0 => "no further failure is borne".to_owned(),
+            1 => "one further failure is borne".to_owned(),
+            more => format!("{more} further failures are borne"),
         };
-        (!voters.is_empty()).then_some(Borne { failures, lacking })
-    }
+        let group = &node.groups[g];
+        let (name, index, all) = (group.name(), group.id().index, voters.len());
+        format!("{borne}: partition {name}/{index} has {there} of {all} votes ({})", missing.join(", "))
+    };
+    (!voters.is_empty()).then_some(Borne { failures, lacking })
+}
 
-    /// Why nobody can count on a voter's vote now, as far as this node knows; none if that is not so.
-    fn why_missing(&self, g: usize, voter: NodeId) -> Option<&'static str> {
-        let id = self.groups[g].id();
-        let role = if voter == self.config.me {
-            self.outlived.role_of(id, self.groups[g].partition.replica.role())
-        } else if self.is_up(voter) {
-            self.news.get(&voter).and_then(|ping| news_of(ping, id)).map(|news| news.role)?
-        } else {
-            return Some("is down");
-        };
-        match role {
-            IS_OUTLIVED | LEADS_OUTLIVED => Some("is to recover"),
-            role if role == role_number(RoleName::Recovering) => Some("recovers"),
-            _ => None,
-        }
+/// The reason why nobody can count on a voter's vote now, as far as the node knows; none if one can.
+fn why_missing(node: &Node, g: usize, voter: NodeId) -> Option<&'static str> {
+    let id = node.groups[g].id();
+    let role = if voter == node.config.me {
+        node.outlived.role_of(id, node.groups[g].partition.replica.role())
+    } else if node.is_up(voter) {
+        node.news.get(&voter).and_then(|ping| news_of(ping, id)).map(|news| news.role)?
+    } else {
+        return Some("is down");
+    };
+    match role {
+        IS_OUTLIVED | LEADS_OUTLIVED => Some("is to recover"),
+        role if role == role_number(RoleName::Recovering) => Some("recovers"),
+        _ => None,
     }
 }
 

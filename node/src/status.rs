@@ -6,6 +6,7 @@ use std::fmt::Write;
 use base::{NodeId, PartitionId, Position};
 use paxos::RoleName;
 
+use crate::borne::borne;
 use crate::clock::TOLERATED;
 use crate::door::DiskRoom;
 use crate::group::{DEFAULT_PARTITION, Group};
@@ -27,7 +28,7 @@ pub(crate) fn json(node: &Node) -> String {
     let ballot = leader.map_or("null".to_owned(), |(_, ballot)| text(&ballot.to_string()));
     let mut out = String::new();
     let names: Vec<String> = node.roll.iter().map(|(_, member)| text(&member.name)).collect();
-    let (me, borne) = (node.config.me, node.borne());
+    let (me, borne) = (node.config.me, borne(node));
     let _ = write!(
         out,
         "{{\"version\":{},\"id\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"failures_borne\":{},\"lacking\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",

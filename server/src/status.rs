@@ -40,7 +40,7 @@ pub struct ClusterStatus {
     pub founding: String,
     /// How many voters may fail in the partition with the fewest to spare, and a majority is left; none while it is not known.
     pub failures_borne: Option<u64>,
-    /// Why that is less than the voters are for: of which partition who is missing. Empty if nobody is.
+    /// Which voters are missing there, and that no further failure is borne, say. Empty if none is.
     pub lacking: String,
     /// Names of all members.
     pub cluster: Vec<String>,

@@ -50,7 +50,7 @@ pub struct Record {
     pub last_failure: u64,
     /// Why it did.
     pub last_failure_reason: String,
-    /// Little may be on its way, and those without think time fill that: that it is too much is no failure.
+    /// The bound of writes on their way is small, and clients without think time reach it: a refusal at the bound is no failure.
     pub is_crowded: bool,
     /// What was asked of buckets' settings.
     pub settings: Settings,

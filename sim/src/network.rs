@@ -170,7 +170,7 @@ impl Network {
         link.up && link.generation == generation
     }
 
-    /// Whether a link stands.
+    /// True if a link stands.
     #[must_use]
     pub fn is_up(&mut self, one: NodeId, other: NodeId) -> bool {
         self.pair(one, other).0.up

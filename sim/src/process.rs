@@ -318,7 +318,7 @@ impl<N: Door> Running<N> {
         self.blocks.front().is_some_and(BlockJob::is_for_peer)
     }
 
-    /// Whether blocks are to be made.
+    /// True if blocks are to be made.
     pub fn has_blocks(&self) -> bool {
         !self.blocks.is_empty()
     }

@@ -142,7 +142,7 @@ pub(super) async fn node_settings(State(api): State<Arc<Api>>, uri: Uri) -> Resu
     settings.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE SETTINGS", &reply), Access::Read))
 }
 
-/// What is to be changed; at least one of them.
+/// The change of one setting: `voters` or `auto_replace`. A request changes one, so that none is carried out by half.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodesChange {
@@ -154,7 +154,7 @@ pub(super) struct NodesChange {
     auto_replace: Option<u32>,
 }
 
-/// Sets how many nodes vote in each partition, and when a node that is gone is replaced
+/// Sets how many nodes vote in each partition, or when a node that is gone is replaced
 #[utoipa::path(
     patch,
     path = "/v1/nodes",
@@ -163,25 +163,25 @@ pub(super) struct NodesChange {
     responses(
         (status = 204, description = "Decided by a majority and on its disks; votes move by themselves."),
         (status = 408, description = "The body did not arrive in time.", body = Problem),
-        (status = 422, description = "There are not so many nodes. Nothing was changed.", body = Problem),
+        (status = 422, description = "There are not so many nodes, or it is more than a year. Nothing was changed.", body = Problem),
     )
 )]
 pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -> Result<StatusCode, Problem> {
     let (parts, body) = request.into_parts();
     Query::parse(&parts.uri, &[])?;
     let (body, _share) = read_body(&api.budget, &parts.headers, body, BODY_BYTES_MAX, BODY_BYTES_MAX).await?;
-    let change: NodesChange = serde_json::from_slice(&body)
-        .map_err(|error| Problem::bad_request(format!("The body is not {{\"voters\": number}}: {error}.")))?;
-    if change.voters.is_none() && change.auto_replace.is_none() {
-        return Err(Problem::bad_request("The body has neither `voters` nor `auto_replace`."));
+    let change: NodesChange = serde_json::from_slice(&body).map_err(|error| {
+        Problem::bad_request(format!(
+            "The body is not {{\"voters\": number}} or {{\"auto_replace\": seconds}}: {error}."
+        ))
+    })?;
+    match (change.voters, change.auto_replace) {
+        (Some(voters), None) => order(&api, b"VOTERS", voters.to_string().as_bytes()).await,
+        (None, Some(seconds)) => order(&api, b"AUTO-REPLACE", seconds.to_string().as_bytes()).await,
+        _ => Err(Problem::bad_request(
+            "The body has to have either `voters` or `auto_replace`: one is changed at a time.",
+        )),
     }
-    if let Some(voters) = change.voters {
-        order(&api, b"VOTERS", voters.to_string().as_bytes()).await?;
-    }
-    if let Some(seconds) = change.auto_replace {
-        order(&api, b"AUTO-REPLACE", seconds.to_string().as_bytes()).await?;
-    }
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Leaves all votes and leaderships where they are

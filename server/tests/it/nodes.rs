@@ -90,6 +90,8 @@ fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
             http::ask(&dev.nodes[2].http, "PATCH /v1/nodes", &json, body).expect("an answer").status
         };
         assert_eq!((change(b"{\"auto_replace\":300}"), change(b"{}")), (204, 400));
+        assert_eq!(change(b"{\"auto_replace\":7,\"voters\":3}"), 400, "one at a time");
+        assert_eq!(change(b"{\"auto_replace\":99999999}"), 422);
         wait_for("the setting is read back", || {
             let settings = http::ask(&dev.nodes[0].http, "GET /v1/nodes/settings", &[], b"").expect("an answer").json();
             (settings["auto_replace"] == 300 && settings["paused"] == false).then_some(())

@@ -11,7 +11,7 @@ use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
 use crate::workload::Task;
 use crate::{documents, lists, places, sets, sketches, sorted, streams};
 
-/// How an answer begins to what comes when too much is on its way.
+/// The beginning of a refusal at the bound of writes on their way.
 const CROWDED: &str = "CLUSTERDOWN too many requests are waiting";
 
 impl Record {

@@ -29,9 +29,9 @@ pub(super) struct Addresses {
     moved: List,
     /// How many addresses were given out to machines that have moved.
     given: u64,
-    /// What an operator has told each node, now and at its later starts.
+    /// The addresses that an operator has told each node, for this start and later ones.
     lists: BTreeMap<NodeId, List>,
-    /// What the cluster says, as each node knows it.
+    /// The addresses that the cluster has, as each node knows them.
     known: BTreeMap<NodeId, List>,
 }
 
@@ -60,7 +60,7 @@ impl Addresses {
         self.known.get(&node).and_then(|known| known.get(&peer)) == Some(&self.of(peer))
     }
 
-    /// Whether a node of the cluster knows of no node of that number.
+    /// True if a node of the cluster knows of no node of that number.
     fn has_no(&self, node: NodeId, peer: NodeId) -> bool {
         self.known.get(&node).is_some_and(|known| !known.contains_key(&peer))
     }
@@ -130,12 +130,12 @@ impl<N: Door> Cluster<N> {
         self.nodes().map(|node| (node, self.addresses.of(node))).collect()
     }
 
-    /// Whether one of two nodes knows where to call the other.
+    /// True if one of two nodes knows where to call the other.
     pub(super) fn finds(&mut self, one: NodeId, other: NodeId) -> bool {
         if !self.chaos.addresses {
             return true;
         }
-        // Whoever was removed may not hear any more where the others have gone. It is not these runs' business.
+        // A node that was removed may not hear any more where the others have gone. It is not these runs' business.
         if self.addresses.has_no(one, other) || self.addresses.has_no(other, one) {
             return true;
         }

@@ -61,7 +61,7 @@ impl<N: Door> Cluster<N> {
         None
     }
 
-    /// Whether all others run and have heard of more of a node's journal than that.
+    /// True if all others run and have heard of more of a node's journal than that.
     pub(super) fn all_others_know(&self, node: NodeId, memory: u64, journal: u64) -> bool {
         let knows = |other: NodeId| {
             let machine = &self.machines[usize::from(other.0)];

@@ -1,18 +1,20 @@
 //! A second process with the name of a node: on an empty folder, or on a copy of the node's folder, which was made while the node ran or after it was killed.
 //!
-//! The others refuse it as long as they have a link with the node, as servers do (`server/src/event_loop/peers/greeting.rs`); where that link is lost, whoever calls first is linked.
+//! The others refuse it as long as they have a link with the node, as servers do (`server/src/event_loop/peers/greeting.rs`); where that link is lost, the first of the two that calls is linked.
 //! After some seconds the operator looks, and ends what nobody listens to. Where the others have taken the second process for the node, its folder is the node's from then on.
 //!
 //! Nobody can tell a copy from the folder as long as nothing was heard of that only one of them has (docs/decisions/2026-11-25-restored-folders.md, "What remains"). So
 //! a copy is started when all others have heard of what it lacks, and a node whose folder was moved comes back when all others have heard of what has come to
 //! that since. Meanwhile no node dies, stands still or is cut off: it would forget what it has heard, or not hear it.
 
+mod links;
+mod verdict;
+
 use std::collections::BTreeMap;
 
 use base::{NodeId, Rng};
 use bytes::Bytes;
-use node::{Level, LinkTerms};
-use storage::JournalOptions;
+use node::Level;
 
 use super::Cluster;
 use crate::chaos::{Fault, MS, SECOND};
@@ -40,14 +42,14 @@ const PROPERTY: &str = "second processes";
 const SETTLED_AFTER: u64 = 2 * SECOND;
 const LOOK_EVERY: u64 = 500 * MS;
 
-/// What happens to the second process or to one of its links.
+/// An event of the second process or of one of its links.
 #[derive(Clone, Debug)]
 pub enum DoubleEvent {
     /// It takes what has arrived.
     Turn,
     /// It wanted to be woken.
     Wake,
-    /// What it has written is synced, and the rest of its work with the disk done.
+    /// Its disk has synced its writes, and the rest of its work with the disk is done.
     Commit,
     /// It calls a node.
     Call(NodeId),
@@ -61,7 +63,7 @@ pub enum DoubleEvent {
     Look,
 }
 
-/// What its folder is.
+/// The folder on which it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Folder {
     Empty,
@@ -166,7 +168,7 @@ impl<N: Door> Cluster<N> {
         true
     }
 
-    /// Whether all is so well that what a second process does can be judged.
+    /// True if all nodes are so well that the acts of a second process can be judged.
     fn may_have_double(&mut self, node: NodeId) -> bool {
         let now = self.now;
         let is_quiet = self.nodes().all(|one| self.nodes().all(|other| !self.network.is_cut(one, other)));
@@ -188,26 +190,16 @@ impl<N: Door> Cluster<N> {
     }
 
     fn begin_double(&mut self, node: NodeId, disk: &SimDisk, rng: &mut Rng) -> Option<Running<N>> {
-        let now = self.now;
         let config = self.config(node);
-        let (segment, uses_store) = (self.chaos.segment_bytes, self.chaos.uses_store);
-        let cache = self.chaos.cache.filter(|_| uses_store);
-        let journal = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes: segment, free_segments_max: 2 };
-        let clock = Clock::new(now, rng.below(1000 * SECOND), 1_000_000, 0);
-        let start = process::Start { config, journal, uses_store, cache, clock, now };
-        process::start::<N>(disk, start, &mut rng.fork()).ok()
+        let clock = Clock::new(self.now, rng.below(1000 * SECOND), 1_000_000, 0);
+        process::start::<N>(disk, self.start_with(config, clock), &mut rng.fork()).ok()
     }
 
     fn double_in(&mut self, delay: u64, event: DoubleEvent) {
         self.queue.push(self.now + delay, Event::Double(self.doubles, event));
     }
 
-    /// Whether a node has a link with a second process instead of with `node`.
-    pub(super) fn is_linked_with_double(&self, node: NodeId, peer: NodeId) -> bool {
-        self.double.as_ref().is_some_and(|double| double.of == node && double.links.contains_key(&peer))
-    }
-
-    /// Whether a fault has to wait as long as there is one.
+    /// True if a fault has to wait as long as there is one.
     pub(super) fn waits_for_double(&self, fault: Fault) -> bool {
         let may_be = matches!(
             fault,
@@ -256,12 +248,6 @@ impl<N: Door> Cluster<N> {
             DoubleEvent::Look => self.look_at_double(),
         }
     }
-
-    fn linked_double(&self, peer: NodeId, link: u64) -> Option<NodeId> {
-        let double = self.double.as_ref()?;
-        double.links.get(&peer).filter(|it| it.number == link).map(|_| double.of)
-    }
-
     fn give_double(&mut self, happening: Happening) {
         if let Some(running) = self.double.as_mut().and_then(|double| double.running.as_mut()) {
             running.inbox.push(happening);
@@ -291,7 +277,7 @@ impl<N: Door> Cluster<N> {
         self.carry_out_double();
     }
 
-    /// Whoever takes it for the node may say that what it has on its disk is on all disks.
+    /// A leader that takes it for the node may answer that its copy of a write is one of those on all disks.
     fn note_persisted_by_double(&mut self) {
         let Some(double) = &self.double else { return };
         let (of, Some(running)) = (double.of, &double.running) else { return };
@@ -340,7 +326,7 @@ impl<N: Door> Cluster<N> {
         }
     }
 
-    /// What it has to do with its disk is done at once. The steps in between are the business of [`super::processes`].
+    /// Does all its work with the disk at once. The steps in between are the business of [`super::processes`].
     fn commit_double(&mut self) {
         let now = self.now;
         let Some(double) = &mut self.double else { return };
@@ -355,94 +341,22 @@ impl<N: Door> Cluster<N> {
                 }
             }
         }
-        while running.write_snapshot(&disk) == Ok(true) {}
         while running.has_blocks() {
             running.make_block(false);
         }
-        while running.take_blocks(&disk, None) == Ok(true) {}
+        // Nobody harms its disk.
+        let finished = loop {
+            match running.write_snapshot(&disk).and_then(|more| Ok(running.take_blocks(&disk, None)? || more)) {
+                Ok(true) => {}
+                other => break other,
+            }
+        };
+        if let Err(death) = finished {
+            return self.violate(PROPERTY, format!("second {}: {death:?}", name_of(of)));
+        }
+        let Some(running) = self.double.as_mut().and_then(|double| double.running.as_mut()) else { return };
         if !running.inbox.is_empty() {
             self.poke_double();
-        }
-    }
-
-    /// Sends what a process has for the other end of one of its links.
-    pub(super) fn send_by_double(&mut self, peer: NodeId, bytes: &[u8], to_node: bool) {
-        let mut frames = wire::FrameReader::new();
-        frames.push(bytes);
-        while let Ok(Some(payload)) = frames.next() {
-            let at = self.now + self.network.delay() + payload.len() as u64;
-            let Some(link) = self.double.as_mut().and_then(|double| double.links.get_mut(&peer)) else { return };
-            let last = &mut link.last_arrival[usize::from(to_node)];
-            *last = at.max(*last);
-            let (at, number) = (*last, link.number);
-            let event = if to_node {
-                DoubleEvent::ToNode(peer, number, payload)
-            } else {
-                DoubleEvent::FromNode(peer, number, payload)
-            };
-            self.queue.push(at, Event::Double(self.doubles, event));
-        }
-    }
-
-    /// It calls a node, which refuses it if it has a link with the node of that name.
-    fn call_by_double(&mut self, peer: NodeId) {
-        let again = self.rng.between(MS, 40 * MS);
-        let Some(double) = &self.double else { return };
-        let of = double.of;
-        if double.running.is_none() {
-            return;
-        }
-        let may = self.machine(peer).running.is_some() && self.machine(peer).paused_until <= self.now;
-        if may && !self.is_linked_with_double(of, peer) && !self.network.is_up(of, peer) {
-            self.link_double(of, peer);
-        }
-        self.double_in(again, DoubleEvent::Call(peer));
-    }
-
-    fn link_double(&mut self, of: NodeId, peer: NodeId) {
-        let now = self.now;
-        if self.network.tell_down(peer, of) {
-            self.give(peer, Happening::PeerDown(of));
-        }
-        self.network.troubles.link(of.0, peer.0, now, false);
-        let newest = self.machine(peer).newest;
-        let terms = LinkTerms { spoken: newest, newest, is_secured: false };
-        let Some(double) = &mut self.double else { return };
-        double.links_made += 1;
-        double.last_linked = now;
-        double.links.insert(peer, Link { number: double.links_made, last_arrival: [0; 2] });
-        *self.probes.entry(LINKED).or_default() += 1;
-        self.trace.event(now, [29, u64::from(of.0), u64::from(peer.0), 1], || {
-            format!("the second {} is linked with {}", name_of(of), name_of(peer))
-        });
-        self.give(peer, Happening::PeerUp(of, terms));
-        self.give_double(Happening::PeerUp(peer, terms));
-    }
-
-    /// A link of the second process is gone, if there was one.
-    pub(super) fn unlink_double(&mut self, one: NodeId, other: NodeId) {
-        let Some(double) = &mut self.double else { return };
-        let of = double.of;
-        let peer = if one == of { other } else { one };
-        if (one != of && other != of) || double.links.remove(&peer).is_none() {
-            return;
-        }
-        let now = self.now;
-        self.trace.event(now, [29, u64::from(of.0), u64::from(peer.0), 0], || {
-            format!("the link of the second {} with {} is gone", name_of(of), name_of(peer))
-        });
-        self.give(peer, Happening::PeerDown(of));
-        self.give_double(Happening::PeerDown(peer));
-        self.want_link(of, peer);
-    }
-
-    /// The node has been linked with somebody.
-    pub(super) fn note_link_of_node(&mut self, one: NodeId, other: NodeId) {
-        let now = self.now;
-        if let Some(double) = &mut self.double
-            && (double.of == one || double.of == other)
-        {
-            double.last_linked = now;
         }
     }
 
@@ -460,99 +374,5 @@ impl<N: Door> Cluster<N> {
         for peer in peers {
             self.unlink_double(of, peer);
         }
-    }
-
-    /// A node ends by its own verdict. True if that is because of a second process: its operator starts it again when it is clear what becomes of that.
-    pub(super) fn ends_for_double(&mut self, node: NodeId) -> bool {
-        let Some(double) = self.double.as_mut().filter(|double| double.of == node && double.folder != Folder::Empty)
-        else {
-            return false;
-        };
-        double.node_has_ended = true;
-        *self.probes.entry(NODE_ENDED).or_default() += 1;
-        true
-    }
-
-    /// The operator ends what nobody listens to.
-    ///
-    /// Property: of two processes with copies of one folder not both are listened to.
-    fn look_at_double(&mut self) {
-        let Some(double) = &self.double else { return };
-        let (of, folder, is_over, node_has_ended) = (double.of, double.folder, double.is_over, double.node_has_ended);
-        let (runs, is_linked, never) = (double.running.is_some(), !double.links.is_empty(), double.links_made == 0);
-        let is_settled = self.now >= double.last_linked + SETTLED_AFTER;
-        if is_over {
-            if !node_has_ended {
-                self.double = None;
-                return;
-            }
-            return self.empty_spoiled();
-        }
-        let peers: Vec<NodeId> = self.members().filter(|peer| *peer != of).collect();
-        let node_is_linked = peers.into_iter().any(|peer| self.network.is_up(of, peer));
-        let both = runs && is_linked && node_is_linked;
-        if both && !is_settled {
-            return self.double_in(LOOK_EVERY, DoubleEvent::Look);
-        }
-        if both && folder != Folder::Empty {
-            let text = format!("two processes with the folder of {} are both listened to", name_of(of));
-            return self.violate(PROPERTY, text);
-        }
-        if never {
-            *self.probes.entry(REFUSED).or_default() += 1;
-            if folder == Folder::Empty {
-                self.machine(of).came_back = None;
-            }
-        }
-        if folder == Folder::Moved && runs {
-            return self.take_over_folder(of);
-        }
-        self.end_double("its operator ends it");
-        if node_has_ended {
-            *self.probes.entry(BOTH_ENDED).or_default() += 1;
-            return self.empty_spoiled();
-        }
-        self.start_in(MS, of);
-        self.is_over();
-    }
-
-    /// What others know of the second process may reach the node still.
-    fn is_over(&mut self) {
-        if let Some(double) = &mut self.double {
-            (double.is_over, double.node_has_ended) = (true, false);
-        }
-        self.double_in(SETTLED_AFTER, DoubleEvent::Look);
-    }
-
-    /// The node has ended, as others have heard what its folder lacks; nobody has that any more. Its operator does as it has said, and empties the folder.
-    fn empty_spoiled(&mut self) {
-        let Some(of) = self.double.as_ref().map(|double| double.of) else { return };
-        let is_done = self.damage(of, 10 * MS, |disk| {
-            disk.delete(|_| true);
-            true
-        });
-        if !is_done {
-            return self.double_in(LOOK_EVERY, DoubleEvent::Look);
-        }
-        self.machine(of).earlier = None;
-        self.is_over();
-    }
-
-    /// What the others take for the node goes on as that, in its place.
-    fn take_over_folder(&mut self, of: NodeId) {
-        let Some(disk) = self.double.as_ref().map(|double| double.disk.clone()) else { return };
-        *self.probes.entry(TAKEN_OVER).or_default() += 1;
-        self.end_double("it is started again in the node's place");
-        self.die(of, false, "ended, as another process has taken its place");
-        let machine = self.machine(of);
-        machine.disk.set_back(&disk.copy());
-        machine.earlier = None;
-        self.is_over();
-        self.start_in(10 * MS, of);
-    }
-
-    /// Whether a node that has ended because of a second process is not to be started yet.
-    pub(super) fn waits_for_operator(&self, node: NodeId) -> bool {
-        self.double.as_ref().is_some_and(|double| double.of == node && double.node_has_ended)
     }
 }

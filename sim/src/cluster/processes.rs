@@ -6,7 +6,7 @@ use storage::JournalOptions;
 
 use super::Cluster;
 use super::operator::member;
-use crate::chaos::{Fault, MS, SECOND};
+use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::redirections::address_of;
 use crate::clock::Clock;
 use crate::door::Door;
@@ -93,9 +93,6 @@ impl<N: Door> Cluster<N> {
         }
         self.upgrade_at_start(node);
         let config = self.config(node);
-        let (segment, uses_store) = (self.chaos.segment_bytes, self.chaos.uses_store);
-        let cache = self.chaos.cache.filter(|_| uses_store);
-        let journal = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes: segment, free_segments_max: 2 };
         let mut rng = self.rng.fork();
         let origin = rng.below(1000 * SECOND);
         let machine = self.machine(node);
@@ -108,7 +105,9 @@ impl<N: Door> Cluster<N> {
         }
         let mut clock = Clock::new(now, origin, machine.clock_rate, machine.clock_offset);
         clock.set(machine.clock_offset, machine.clock_stopped);
-        let start = process::Start { config, journal, uses_store, cache, clock, now };
+        let start = self.start_with(config, clock);
+        let has_cache = start.cache.is_some();
+        let machine = self.machine(node);
         let started = process::start::<N>(&machine.disk, start, &mut rng);
         let life = machine.life;
         self.trace.event(now, [2, u64::from(node.0), life, u64::from(started.is_ok())], || match &started {
@@ -117,7 +116,7 @@ impl<N: Door> Cluster<N> {
         });
         match started {
             Ok(running) => {
-                if cache.is_some() {
+                if has_cache {
                     *self.injected.entry(Fault::ValueCache).or_default() += 1;
                 }
                 if running.spaces_dropped > 0 {
@@ -146,6 +145,13 @@ impl<N: Door> Cluster<N> {
         if std::mem::take(&mut self.machine(node).reads_again) {
             self.machine(node).disk.read_again();
         }
+    }
+
+    /// The settings with which a process of this run starts.
+    pub(super) fn start_with(&self, config: Config, clock: Clock) -> process::Start {
+        let Chaos { segment_bytes, uses_store, cache, .. } = self.chaos;
+        let journal = JournalOptions { first_segment_bytes: 64 << 10, segment_bytes, free_segments_max: 2 };
+        process::Start { config, journal, uses_store, cache: cache.filter(|_| uses_store), clock, now: self.now }
     }
 
     /// Lets a node have a turn soon.

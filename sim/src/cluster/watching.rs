@@ -119,7 +119,7 @@ impl<N: Door> Cluster<N> {
     /// What was answered as being on all disks is there, or was until the disk was harmed.
     fn watch_all(&mut self, node: NodeId, partition: PartitionId, progress: &Progress) {
         let most = |node: &NodeId| self.machines[usize::from(node.0)].most_persisted.get(&partition).copied();
-        // What one has in the turn in which it gives up what it remembers is seen by nobody.
+        // A node that recovers may write and forget within one turn, and the simulator looks behind turns.
         let forgets = |node: &NodeId| self.machines[usize::from(node.0)].came_back.is_some();
         let lacks = |node: &&NodeId| most(node).unwrap_or_default() < progress.on_all && !forgets(node);
         if let Some(lacking) = progress.all.iter().find(lacks) {
