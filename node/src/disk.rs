@@ -17,7 +17,7 @@ use data::{Failure, Spec};
 use wire::ArgumentsRef;
 
 use crate::bucket::BucketKind;
-use crate::door::{DiskRoom, Level};
+use crate::door::{DiskRoom, Level, Planted};
 use crate::node::{Node, place_of};
 use crate::words::Words;
 
@@ -105,7 +105,7 @@ impl Node {
 
     /// Why a write cannot be taken for want of room, if so. `grows`: it may make the state larger.
     pub(crate) fn refusal_of_disks(&self, g: usize, grows: bool) -> Option<Failure> {
-        if !self.some_disk_is_low() {
+        if !self.some_disk_is_low() || self.config.planted == Some(Planted::LowDiskGrows) {
             return None;
         }
         let (me, group) = (self.config.me, &self.groups[g]);
@@ -116,6 +116,7 @@ impl Node {
         if let Some(node) = keepers.clone().find(|node| self.room_of(*node).is_full()) {
             return Some(self.too_little_room(node));
         }
+        let grows = grows || self.config.planted == Some(Planted::LowDiskFreesNothing);
         if !grows || group.bucket.settings.kind == BucketKind::Ephemeral {
             return None;
         }

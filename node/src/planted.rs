@@ -19,6 +19,8 @@ pub enum Planted {
     ApplyRetryTwice,
     /// A follower lets a leader overwrite what is decided.
     TruncateDecided,
+    /// The end of a journal whose last write was broken off is taken for damage.
+    TornIsDamage,
     /// A replica hides a key as soon as its own clock says so.
     ExpireByOwnClock,
     /// Entries carry the time of the leader's own clock, whatever those of the others show.
@@ -115,6 +117,12 @@ pub enum Planted {
     BackupUnconfirmed,
     /// A backup of what has changed is one of what has changed since it was asked for.
     BackupSinceNow,
+    /// A node ends by the word of anybody who has left it behind, though its majority lives.
+    LeftBehindBelieved,
+    /// Writes that grow are taken though a disk is below its low mark.
+    LowDiskGrows,
+    /// While a disk is below its low mark what frees room is refused, too.
+    LowDiskFreesNothing,
     /// A node that is reached at another address than before does not tell the council.
     AddressUntold,
 }

@@ -375,7 +375,8 @@ impl Node {
             let Some(finished) = self.groups[g].router.finish(sequence) else { continue };
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
-                let failure = match self.refusal_of_disks(g, true).filter(|_| !sent) {
+                // A disk that is only low keeps nobody from leading: what grows was refused before it came to wait.
+                let failure = match self.refusal_of_disks(g, false).filter(|_| !sent) {
                     Some(failure) => failure,
                     None if sent => Failure::Text(UNKNOWN),
                     None => self.no_leader(),

@@ -73,6 +73,8 @@ pub struct Chaos {
     pub wild_clocks: bool,
     /// Machines get other addresses now and then.
     pub addresses: bool,
+    /// Disks have little room now and then.
+    pub low_disks: bool,
     /// Power cuts tear blocks within.
     pub torn_sectors: bool,
     /// Wall clock errors at the start, by node.
@@ -236,6 +238,7 @@ impl Chaos {
                         | Fault::TornSectors
                         | Fault::Addresses
                         | Fault::SecondProcess
+                        | Fault::DiskLow
                 );
                 let drawn = !by_request && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
@@ -306,6 +309,9 @@ impl Chaos {
         let mut doubles = Rng::new(options.seed ^ DOUBLES_DRAWN);
         let count = doubles.between(6, 24);
         plan.extend(draw_plan(&mut doubles, count, &DOUBLE_KINDS, founders, ends_at, &options.with, &has));
+        let mut low = Rng::new(options.seed ^ LOW_DRAWN);
+        let count = low.between(3, 12);
+        plan.extend(draw_plan(&mut low, count, &LOW_KINDS, nodes, ends_at, &options.with, &has));
         // Once, and in time for others to join.
         let planned = Planned {
             at: loss_of_most.between(ends_at / 5, ends_at * 3 / 5),
@@ -357,6 +363,7 @@ impl Chaos {
             wild_clocks: has(Fault::WildClock),
             torn_sectors: has(Fault::TornSectors),
             addresses: has(Fault::Addresses),
+            low_disks: has(Fault::DiskLow),
             sync_min: disk.between(50_000, 2 * MS),
             sync_jitter: disk.between(50_000, 2 * MS),
             sync_slow,
@@ -469,6 +476,9 @@ const ADDRESS_KINDS: [(Fault, u64); 1] = [(Fault::Addresses, 1)];
 const DOUBLE_KINDS: [(Fault, u64); 1] = [(Fault::SecondProcess, 1)];
 
 /// And another one.
+const LOW_KINDS: [(Fault, u64); 1] = [(Fault::DiskLow, 1)];
+
+/// And another one.
 const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
 
 /// And another one.
@@ -488,6 +498,7 @@ const AWAY_DRAWN: u64 = 0xf01d_0a3a;
 const WILD_DRAWN: u64 = 0x0c10_c4a7;
 const ADDRESSES_DRAWN: u64 = 0xadd2_e55e;
 const DOUBLES_DRAWN: u64 = 0x0d0b_1e5a;
+const LOW_DRAWN: u64 = 0xd15c_0104;
 
 /// Tells its drawing from that of all else.
 const STEPS_DRAWN: u64 = 0x57e9_0b34;

@@ -14,6 +14,7 @@ use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 use crate::chaos::MS;
 use crate::checkers::levels::Levels;
 use crate::checkers::redirections::Redirections;
+use crate::checkers::rooms::Rooms;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::Refusal;
 use crate::history::{Command, Op, Operation};
@@ -68,6 +69,8 @@ pub struct Record {
     pub elements: BTreeMap<String, u64>,
     /// What the operator is to hear.
     pub heard: Vec<crate::cluster::operator::Heard>,
+    /// What was seen of disks with little room.
+    pub rooms: Rooms,
     /// What was reached, by name.
     pub probes: BTreeMap<&'static str, u64>,
 }

@@ -15,6 +15,7 @@ pub(crate) mod errands;
 mod faults;
 mod links;
 mod long_work;
+mod low_disks;
 pub(crate) mod operator;
 mod processes;
 mod reading;
@@ -60,6 +61,7 @@ pub(crate) use caches::PROBES;
 use connections::{ClientEnd, Connection};
 pub use doubles::DoubleEvent;
 pub(crate) use doubles::PROBES as DOUBLE_PROBES;
+pub(crate) use low_disks::PROBES as LOW_PROBES;
 pub(crate) use processes::SPACES_DROPPED;
 pub(crate) use stepping::PROBES as STEPPING_PROBES;
 pub use stepping::Stage;
@@ -91,6 +93,8 @@ struct Machine<N> {
     worked: Option<(u64, u64, u64)>,
     /// Its disk does not answer until then.
     stalled_until: u64,
+    /// Its disk is below the low mark until then.
+    low_until: u64,
     /// Each sync of its disk takes so much longer until then.
     slow_until: u64,
     slow_by: u64,
@@ -152,6 +156,7 @@ impl<N> Machine<N> {
             busy_until: 0,
             worked: None,
             stalled_until: 0,
+            low_until: 0,
             slow_until: 0,
             slow_by: 0,
             disturbed_at: 0,
@@ -303,6 +308,7 @@ impl<N: Door> Cluster<N> {
         let routers = cast.routers(&mix, timeout);
         record.redirections.listeners.clone_from(&cast.listeners);
         record.is_crowded = chaos.restless_seed.is_some() && chaos.undecided_bytes_max < UNDECIDED_BYTES_MAX;
+        record.rooms.is_watched = chaos.low_disks;
         let restless = if N::HAS_BUCKETS { Restless::cast(&chaos, timeout) } else { Vec::new() };
         let ends = mix.clients as usize + callers.len() + routers.len() * usize::from(chaos.nodes) + restless.len();
         let injected = casting::injected(&chaos, &mix);
@@ -467,7 +473,9 @@ impl<N: Door> Cluster<N> {
             Event::Mend(from, to) => self.on_mend(from, to),
             Event::Double(number, event) => self.on_double(number, event),
             Event::FolderBack(node) => self.bring_folder_back(node),
-            Event::RoomAgain(node) => self.machine(node).disk.set_full(false),
+            Event::RoomAgain(node) => self.empty_disk(node),
+            Event::DiskFills(node) => self.fill_disk(node),
+            Event::Room(node) => self.tell_room(node),
             Event::Fault(number) => self.on_fault(number),
             Event::ClientWake(client, timer) => self.on_client_wake(client, timer),
             Event::Connect(client, connection, node) => self.on_connect(client, connection, node),

@@ -46,6 +46,10 @@ pub enum Event {
     Mend(NodeId, NodeId),
     /// A folder that was away comes back.
     FolderBack(NodeId),
+    /// A disk below its low mark fills up.
+    DiskFills(NodeId),
+    /// A node is told how much room its disk has by now.
+    Room(NodeId),
     /// A disk has room again.
     RoomAgain(NodeId),
     /// A planned fault, by its number.

@@ -2,6 +2,7 @@
 //! the node, in the same order, but in steps that the cluster schedules and may break off anywhere.
 
 mod alone;
+mod room;
 mod starting;
 mod store;
 
@@ -13,8 +14,8 @@ use base::versions::Feature;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
-    BlockJob, ConnectionId, DiskRoom, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkTerms, Listener,
-    MadeBlock, Outbox, ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
+    BlockJob, ConnectionId, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkTerms, Listener, MadeBlock, Outbox,
+    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
@@ -27,6 +28,7 @@ use crate::disk::SimDisk;
 use crate::door::Door;
 
 pub use alone::Alone;
+pub(crate) use room::ToldRoom;
 pub use starting::{Start, name_of, start};
 pub(crate) use store::PROBES;
 use store::ProcessStore;
@@ -67,8 +69,10 @@ pub enum Happening {
     ErrandDone(u64, u64, ErrandAnswer),
     /// See [`Input::FullSyncEnded`]: nobody here sends files.
     FullSyncRefused(u64, u64),
-    /// See [`Input::Disk`]: it is full, or has room.
+    /// See [`Input::Disk`]: the journal finds no room, or does again.
     DiskFull(bool),
+    /// The same: it is below the low mark, or above it again.
+    DiskLow(bool),
     /// See [`Input::SnapshotSaved`].
     SnapshotSaved(PartitionId, Position),
     /// See [`Input::SnapshotFailed`].
@@ -132,6 +136,8 @@ pub struct Running<N> {
     pub is_committing: bool,
     /// When the commit under way was begun, or is tried again.
     commit_began: u64,
+    /// What the node was told of its disk's room.
+    pub(crate) room: ToldRoom,
     full: bool,
     discard_before: Option<u64>,
     snapshot: Option<SnapshotTask>,
@@ -275,10 +281,8 @@ impl<N: Door> Running<N> {
                     let connection = ConnectionId(connection);
                     node.step(now, Input::FullSyncEnded { connection, slot, error }, out);
                 }
-                Happening::DiskFull(full) => {
-                    let room = if full { DiskRoom::Full { missing: 0 } } else { DiskRoom::default() };
-                    node.step(now, Input::Disk(room), out);
-                }
+                Happening::DiskFull(full) => node.step(now, Input::Disk(self.room.on_full(full, at)), out),
+                Happening::DiskLow(low) => node.step(now, Input::Disk(self.room.on_low(low, at)), out),
                 Happening::SnapshotSaved(partition, position) => {
                     node.step(now, Input::SnapshotSaved { partition, position }, out);
                 }

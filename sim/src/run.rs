@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::chaos::{Chaos, Fault, MS, Options, SECOND};
-use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, redirections, scan, terms};
+use crate::checkers::{durability, expiry, levels, linearizability, liveness, once, redirections, rooms, scan, terms};
 use crate::cluster::Cluster;
 use crate::door::Door;
 use crate::history::{DefaultLifetime, Operation, bucket_of, raw_key};
@@ -157,6 +157,7 @@ fn renumbered(
 
 /// Judges a history and what else clients have seen; what was acknowledged before `settled` has come to every node.
 pub(crate) fn judge_history<N: Door>(cluster: &mut Cluster<N>, mut history: Vec<Operation>, settled: u64) -> Judged {
+    let lacking_room = rooms::check(&history, &cluster.record.rooms);
     // Nothing is promised of what was dropped, nor of what the nodes may have forgotten, except that it is gone.
     let excused = |bucket: &str| bucket == DROPPED || cluster.begun_anew.contains(bucket);
     let is_judged = |operation: &Operation| !operation.commands.iter().any(|command| excused(bucket_of(&command.key)));
@@ -171,6 +172,7 @@ pub(crate) fn judge_history<N: Door>(cluster: &mut Cluster<N>, mut history: Vec<
     let mut found = Vec::new();
     let mut judge = |property: &'static str, texts: Vec<String>| found.push((property, texts));
     judge("no unexpected answer", std::mem::take(&mut cluster.record.unexpected));
+    judge("room", lacking_room);
     judge("durability", durability::check(&history));
     judge("exactly once", once::check(&history));
     judge("expiry", expiry::check(&history));

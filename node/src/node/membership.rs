@@ -222,7 +222,8 @@ impl Node {
     /// made for [`LEFT_FOR`] without a majority.
     pub(super) fn on_left_behind(&mut self, by: NodeId) {
         let time = self.now.time;
-        if self.has_living_majority() {
+        let believes = self.config.planted == Some(Planted::LeftBehindBelieved);
+        if self.has_living_majority() && !believes {
             self.left_behind.since = None;
             if !std::mem::replace(&mut self.left_behind.is_ignored, true) {
                 self.probe("node: a claim to have been left behind ignored");
@@ -251,9 +252,10 @@ impl Node {
         }
     }
 
-    /// Whether this node hears a majority of those who vote in the council, itself among them if it does, and they have a leader.
+    /// Whether this node hears a majority of those who vote in the council, itself among them if it does. They need not have a leader, as far as this node knows: the copy that
+    /// claims to have left it behind may have taken the place of the leader's link.
     fn has_living_majority(&self) -> bool {
-        let Some(g) = place_of(&self.groups, COUNCIL).filter(|g| self.leader_of(*g).is_some()) else { return false };
+        let Some(g) = place_of(&self.groups, COUNCIL) else { return false };
         let voters = self.voters_of(g);
         let is_alive = |id: &&NodeId| {
             let is_up = self.trusted.get(usize::from(id.0)).is_some_and(|trusted| *trusted);

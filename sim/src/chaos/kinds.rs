@@ -129,12 +129,14 @@ pub enum Fault {
     SecondProcess,
     /// Machines get other addresses. Only where it is asked for.
     Addresses,
+    /// Disks have little room for a while, and perhaps none. Only where it is asked for.
+    DiskLow,
     /// No misfortune: clients make backups. Only where it is asked for. Counted: runs in which they do.
     Backups,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 64] = [
+pub const FAULTS: [Fault; 65] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -199,6 +201,7 @@ pub const FAULTS: [Fault; 64] = [
     Fault::Backups,
     Fault::Addresses,
     Fault::SecondProcess,
+    Fault::DiskLow,
 ];
 
 impl Fault {
@@ -254,6 +257,7 @@ impl Fault {
             Fault::Backups => "backups",
             Fault::Addresses => "addresses",
             Fault::SecondProcess => "second-process",
+            Fault::DiskLow => "disk-low",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 56] = [
+pub const PLANTED: [(&str, Planted); 60] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -58,6 +58,10 @@ pub const PLANTED: [(&str, Planted); 56] = [
     ("outlived-unheard", Planted::OutlivedUnheard),
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),
+    ("left-behind-believed", Planted::LeftBehindBelieved),
+    ("torn-is-damage", Planted::TornIsDamage),
+    ("low-disk-grows", Planted::LowDiskGrows),
+    ("low-disk-frees-nothing", Planted::LowDiskFreesNothing),
     ("feature-too-soon", Planted::FeatureTooSoon),
     ("stepped-over-alone", Planted::SteppedOverAlone),
     ("answer-kept-for-ever", Planted::AnswerKeptForEver),

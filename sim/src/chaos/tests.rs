@@ -53,6 +53,7 @@ fn every_fault_is_drawn_sometimes() {
         Fault::TornSectors,
         Fault::Addresses,
         Fault::SecondProcess,
+        Fault::DiskLow,
     ];
     let is_drawn = |fault: &Fault| !asked_for.contains(fault);
     for (fault, seen) in FAULTS.iter().zip(seen).filter(|(fault, _)| is_drawn(fault)) {

@@ -19,6 +19,7 @@ pub mod once;
 pub mod quota;
 pub mod redirections;
 pub mod replicas;
+pub mod rooms;
 pub mod scan;
 pub mod seats;
 pub mod terms;

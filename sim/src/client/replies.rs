@@ -223,6 +223,10 @@ impl Client {
                 note_refusal((index, 0), text, now, record);
             }
             let operation = &mut record.operations[index];
+            let is_scripted = record.scripted.contains(&(operation.client, operation.invoke));
+            if let ([command], false) = (operation.commands.as_slice(), is_scripted) {
+                record.rooms.note_refusal(command, text, now);
+            }
             operation.finish = Some(now);
             let is_certain = matches!(meaning, Meaning::NotDone | Meaning::Refused | Meaning::Absent);
             operation.outcome = if is_certain { Outcome::Failed } else { Outcome::Maybe };
@@ -242,6 +246,7 @@ impl Client {
         operation.finish = Some(now);
         operation.outcome = Outcome::Done;
         operation.replies = vec![reply];
+        record.rooms.note_answer(index, self.node);
     }
 
     fn on_once_reply(

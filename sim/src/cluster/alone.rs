@@ -185,7 +185,7 @@ impl<N: Door> Cluster<N> {
         returning
     }
 
-    fn alone(&self, survivor: NodeId, rng: &mut Rng) -> Alone {
+    pub(super) fn alone(&self, survivor: NodeId, rng: &mut Rng) -> Alone {
         let machine = &self.machines[usize::from(survivor.0)];
         let journal = JournalOptions {
             first_segment_bytes: 64 << 10,

@@ -1,6 +1,7 @@
 //! A second process with the name of a node: on an empty folder, or on a copy of the node's folder, which was made while the node ran or after it was killed.
 //!
 //! The others refuse it as long as they have a link with the node, as servers do (`server/src/event_loop/peers/greeting.rs`); where that link is lost, the first of the two that calls is linked.
+//! A copy may also have gone on alone before it is started, as in a rehearsal of the loss of all others (`rehearsal.rs`).
 //! After some seconds the operator looks, and ends what nobody listens to. Where the others have taken the second process for the node, its folder is the node's from then on.
 //!
 //! Nobody can tell a copy from the folder as long as nothing was heard of that only one of them has (docs/decisions/2026-11-25-restored-folders.md, "What remains"). So
@@ -8,6 +9,7 @@
 //! that since. Meanwhile no node dies, stands still or is cut off: it would forget what it has heard, or not hear it.
 
 mod links;
+mod rehearsal;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -26,10 +28,12 @@ use crate::process::{self, Commit, Happening, Running, name_of};
 use crate::trace::digest_of;
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 9] = [EMPTY, COPIED, MOVED, LINKED, REFUSED, ENDED, NODE_ENDED, TAKEN_OVER, BOTH_ENDED];
+pub(crate) const PROBES: [&str; 10] =
+    [EMPTY, COPIED, ALONE, MOVED, LINKED, REFUSED, ENDED, NODE_ENDED, TAKEN_OVER, BOTH_ENDED];
 const EMPTY: &str = "sim: a second process began with an empty folder";
 const COPIED: &str = "sim: a second process began with an earlier copy of the node's folder";
 const MOVED: &str = "sim: a second process began with the node's folder";
+const ALONE: &str = "sim: a second process began with a copy that has gone on alone";
 const LINKED: &str = "sim: a second process of a node's name was linked";
 const REFUSED: &str = "sim: a second process of a node's name was linked with nobody";
 const ENDED: &str = "sim: a second process of a node's name has ended by itself";
@@ -71,6 +75,8 @@ enum Folder {
     Copied,
     /// A copy of the folder of a node that was killed, and comes back.
     Moved,
+    /// A copy of the folder of a node that goes on, which says that the cluster has gone on without the others.
+    Alone,
 }
 
 impl Folder {
@@ -79,6 +85,7 @@ impl Folder {
             Folder::Empty => EMPTY,
             Folder::Copied => COPIED,
             Folder::Moved => MOVED,
+            Folder::Alone => ALONE,
         }
     }
 }
@@ -112,7 +119,7 @@ pub(super) struct Double<N> {
 impl<N: Door> Cluster<N> {
     /// Starts one. False if that is not possible now.
     pub(super) fn start_second_process(&mut self, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
-        let (drawn, copies) = (*rng.pick(&[Folder::Empty, Folder::Moved]), rng.chance(2, 3));
+        let (drawn, copies) = (*rng.pick(&[Folder::Empty, Folder::Moved, Folder::Alone]), rng.chance(2, 3));
         // The first time one is taken.
         let copy = if copies { self.outdated_copy(node) } else { None };
         if !self.may_have_double(node) {
@@ -120,7 +127,7 @@ impl<N: Door> Cluster<N> {
             machine.earlier = copy.or(machine.earlier.take());
             return false;
         }
-        let disk = SimDisk::new(rng.next_u64());
+        let mut disk = SimDisk::new(rng.next_u64());
         let moved = self.machine(node).running.as_ref().map(|running| running.node.folder()).unwrap_or_default();
         let folder = if copy.is_some() { Folder::Copied } else { drawn };
         if let Some(earlier) = copy {
@@ -128,6 +135,9 @@ impl<N: Door> Cluster<N> {
         } else if folder == Folder::Moved {
             self.die(node, false, "killed, and its folder moved");
             disk.set_back(&self.machine(node).disk.copy());
+        } else if folder == Folder::Alone {
+            let Some(copy) = self.copy_gone_on_alone(node, rng) else { return false };
+            disk = copy;
         } else {
             // If others hear of that life the node's folder is one that was away.
             self.machine(node).came_back = Some(moved.0);
@@ -163,7 +173,9 @@ impl<N: Door> Cluster<N> {
         if folder == Folder::Moved {
             self.double_in(rng.between(10 * MS, 2 * SECOND), DoubleEvent::NodeBack);
         }
-        self.double_in(2 * SECOND + duration, DoubleEvent::Look);
+        // A node ends by such a word only after some seconds without a majority.
+        let lasts = if folder == Folder::Alone { 5 * SECOND } else { 2 * SECOND };
+        self.double_in(lasts + duration, DoubleEvent::Look);
         self.carry_out_double();
         true
     }
@@ -279,7 +291,7 @@ impl<N: Door> Cluster<N> {
 
     /// A leader that takes it for the node may answer that its copy of a write is one of those on all disks.
     fn note_persisted_by_double(&mut self) {
-        let Some(double) = &self.double else { return };
+        let Some(double) = self.double.as_ref().filter(|double| double.folder != Folder::Alone) else { return };
         let (of, Some(running)) = (double.of, &double.running) else { return };
         let of_partition = |id| running.node.progress(id).map(|progress| (id, progress.persisted));
         let persisted: Vec<_> = running.node.partitions().into_iter().filter_map(of_partition).collect();

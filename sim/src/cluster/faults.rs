@@ -184,6 +184,7 @@ impl<N: Door> Cluster<N> {
             Fault::WildClock => self.set_clock_wild(node, rng),
             Fault::SecondProcess => self.start_second_process(node, duration, rng),
             Fault::Addresses => self.give_addresses(node, duration, rng),
+            Fault::DiskLow => self.take_room(node, duration, rng),
             Fault::UnsafeRecover => self.go_on_alone(rng),
             Fault::SettingsChange => self.change_settings(rng),
             Fault::VotersChange => self.change_voters(rng),
@@ -371,12 +372,15 @@ impl<N: Door> Cluster<N> {
         for node in self.nodes() {
             let machine = self.machine(node);
             machine.disk.set_full(false);
+            machine.low_until = machine.low_until.min(now);
             machine.disk.fail_no_sync();
             machine.fuse_at_start = None;
             machine.paused_until = machine.paused_until.min(now);
             machine.stalled_until = machine.stalled_until.min(now);
             machine.set_clock(machine.clock_offset.clamp(-error, error), None);
             machine.cut_in_write = None;
+            self.empty_disk(node);
+            self.tell_room(node);
             self.poke(node);
             if self.machine(node).running.is_none() {
                 // A start that is due far in the future is not waited for.

@@ -52,7 +52,7 @@ pub(super) struct Operator {
     joining: Option<Joining>,
     looks: bool,
     /// Nodes that were asked to leave: whether they do is not always heard.
-    leaving: BTreeSet<NodeId>,
+    pub(super) leaving: BTreeSet<NodeId>,
 }
 
 impl Operator {

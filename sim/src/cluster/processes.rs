@@ -123,6 +123,7 @@ impl<N: Door> Cluster<N> {
                     *self.probes.entry(SPACES_DROPPED).or_default() += 1;
                 }
                 self.machine(node).running = Some(running);
+                self.tell_room_at_start(node);
                 self.carry_out(node);
                 self.watch(node);
                 for peer in self.nodes() {
@@ -206,6 +207,7 @@ impl<N: Door> Cluster<N> {
         }
         self.trace
             .event(now, [3, u64::from(node.0), life, inputs], || format!("{} turn, {inputs} inputs", name_of(node)));
+        self.note_room(node);
         self.carry_out(node);
         self.watch(node);
     }
@@ -285,6 +287,7 @@ impl<N: Door> Cluster<N> {
             }
         }
         if stopped && removed {
+            self.judge_end_beside_copy(node);
             self.die(node, false, "it was removed");
             self.on_removed(node);
         } else if stopped {
@@ -495,6 +498,7 @@ impl<N: Door> Cluster<N> {
         }
         self.network.troubles.died(node.0, now);
         self.addresses.forget(node);
+        self.note_room(node);
         let number = digest_of(reason.as_bytes());
         self.trace.event(now, [7, u64::from(node.0), u64::from(power), number], || {
             format!("{} ends: {reason}{}", name_of(node), if power { ", power lost" } else { "" })

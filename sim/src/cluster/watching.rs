@@ -344,6 +344,7 @@ impl<N: Door> Cluster<N> {
 
     /// Adds up what was never told: probes of nodes that still run, and what disks and links did.
     pub fn close_books(&mut self) {
+        self.count_refused_for_room();
         for machine in &mut self.machines {
             let Some(mut running) = machine.running.take() else { continue };
             let probes = running.node.take_probes();

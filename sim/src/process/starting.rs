@@ -7,13 +7,13 @@ use std::sync::Arc;
 use base::ordered::{OrderedRead, OrderedWrite};
 use base::{NodeId, Position, Rng};
 use bytes::Bytes;
-use node::{Below, Config, Outbox, Recovered, RecoveredSnapshot, Restorer};
+use node::{Below, Config, Outbox, Planted, Recovered, RecoveredSnapshot, Restorer};
 use storage::{
     CacheSettings, Identity, Journal, JournalOptions, LoadedIdentity, SnapshotId, SnapshotReader, Tail, list_snapshots,
     remove_unfinished_snapshots,
 };
 
-use super::{Death, ProcessStore, Running};
+use super::{Death, ProcessStore, Running, ToldRoom};
 use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::door::Door;
@@ -83,6 +83,9 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         // Certainly not a new node.
         recovered.tail = Tail::Unprovable;
     }
+    if config.planted == Some(Planted::TornIsDamage) && recovered.tail == Tail::Torn {
+        recovered.tail = Tail::Unprovable;
+    }
     let found = format!(
         "{} payloads from {}, next {}, tail {:?}, damage {:?}, snapshot {:?}{}",
         recovered.payloads.len(),
@@ -125,6 +128,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         committing: Vec::new(),
         is_committing: false,
         commit_began: 0,
+        room: ToldRoom::default(),
         full: false,
         discard_before: None,
         snapshot: None,

@@ -57,6 +57,21 @@ fn machines_move() {
 }
 
 #[test]
+fn disks_sink_below_their_marks_and_fill_up() {
+    shows(
+        Fault::DiskLow,
+        &[],
+        20,
+        &[
+            "the disk has too little room: only what frees room is taken",
+            "the disk is full: no writes are taken until there is room",
+            "has too little room: the command was not done",
+            "the disk has room again: writes go on",
+        ],
+    );
+}
+
+#[test]
 fn second_processes_of_a_name_are_refused_and_end_or_take_its_place() {
     shows(
         Fault::SecondProcess,
@@ -66,6 +81,7 @@ fn second_processes_of_a_name_are_refused_and_end_or_take_its_place() {
             "begins, folder: Empty",
             "begins, folder: Copied",
             "begins, folder: Moved",
+            "begins, folder: Alone",
             "ends: its operator ends it",
             "it is an earlier copy, put back",
             "it is started again in the node's place",

@@ -391,6 +391,27 @@ fn a_life_as_a_second_process_unheard() {
 }
 
 #[test]
+fn a_living_majority_left_behind() {
+    let with: &[Fault] = &[Fault::SecondProcess];
+    is_found_saying(Planted::LeftBehindBelieved, 60, (with, &[]), ("second processes", "says that it was left behind"));
+}
+
+#[test]
+fn low_disk_frees_nothing() {
+    is_found_by(Planted::LowDiskFreesNothing, 10, &[Fault::DiskLow], "room");
+}
+
+#[test]
+fn low_disk_grows() {
+    is_found_by(Planted::LowDiskGrows, 10, &[Fault::DiskLow], "room");
+}
+
+#[test]
+fn torn_is_damage() {
+    is_found_by(Planted::TornIsDamage, 20, &[Fault::TornSectors, Fault::PowerCutAll], "memory is kept");
+}
+
+#[test]
 fn own_time() {
     is_found_by(Planted::OwnTime, 10, &[Fault::WildClock], "time");
 }

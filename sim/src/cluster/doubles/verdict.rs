@@ -12,8 +12,8 @@ use crate::process::name_of;
 impl<N: Door> Cluster<N> {
     /// A node ends by its own verdict. True if that is because of a second process: its operator starts it again when it is clear what becomes of that.
     pub(in crate::cluster) fn ends_for_double(&mut self, node: NodeId) -> bool {
-        let Some(double) = self.double.as_mut().filter(|double| double.of == node && double.folder != Folder::Empty)
-        else {
+        let may_end = |folder| !matches!(folder, Folder::Empty | Folder::Alone);
+        let Some(double) = self.double.as_mut().filter(|double| double.of == node && may_end(double.folder)) else {
             return false;
         };
         double.node_has_ended = true;
@@ -42,7 +42,7 @@ impl<N: Door> Cluster<N> {
         if both && !is_settled {
             return self.double_in(LOOK_EVERY, DoubleEvent::Look);
         }
-        if both && folder != Folder::Empty {
+        if both && !matches!(folder, Folder::Empty | Folder::Alone) {
             let text = format!("two processes with the folder of {} are both listened to", name_of(of));
             return self.violate(PROPERTY, text);
         }
