@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use wire::Value;
 
-use crate::cli::asked::{Asked, end};
+use crate::cli::asked::{Asked, end, end_or};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::nodes::progress::{Progress, bytes};
 use crate::status::{Output, columns};
@@ -18,6 +18,8 @@ use crate::status::{Output, columns};
 mod progress;
 pub(crate) mod settings;
 
+/// Said of a token that cannot be printed: the cluster keeps its digest alone.
+const TOKEN_LOST: &str = "the token was made and cannot be shown again. Nobody has it, and it ends by itself: the same command makes another one";
 /// How often a node that is drained is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -216,7 +218,9 @@ struct Which {
 /// Carries out `dictum node …`.
 #[must_use]
 pub fn run(arguments: NodeArguments) -> ExitCode {
-    end("dictum node", carry_out(arguments))
+    let makes_token = matches!(arguments.action, Action::Token { .. } | Action::Add { .. });
+    let outcome = carry_out(arguments);
+    if makes_token { end_or("dictum node", outcome, TOKEN_LOST) } else { end("dictum node", outcome) }
 }
 
 /// What to print, or why it was not done.

@@ -15,7 +15,7 @@ use crate::common::{dictum, eventually, free_ports, output, wait_for};
 use crate::start::start_command;
 
 /// A node alone, and its ports.
-fn start(dir: &Path, more: &[&str]) -> (Process, [u16; 3]) {
+pub fn start(dir: &Path, more: &[&str]) -> (Process, [u16; 3]) {
     wait_for("a node", || {
         let ports = free_ports();
         match Process::start(start_command(dir, ports, more)) {
