@@ -27,7 +27,7 @@ use crate::{memory, secrets};
 pub use arguments::{StartArguments, StateIn};
 use file::{File, blame, read_file};
 use values::Text;
-pub use values::{LogFormat, LogLevel, Size, StepOver, Wait};
+pub use values::{DiskMark, LogFormat, LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
 use words::{is_host_and_port, parse_address, parse_members};
 
@@ -119,8 +119,8 @@ pub struct Options {
     pub log_entries_kept: u64,
     /// Bytes of log kept for nodes that take a snapshot.
     pub log_bytes_held: u64,
-    /// With less free room on the disk, in bytes, the node refuses writes that grow; `None` for the usual mark, 0 for none.
-    pub disk_low_mark: Option<u64>,
+    /// With less free room on the disk the node refuses writes that grow; `None` for the usual mark, 0 for none.
+    pub disk_low_mark: Option<DiskMark>,
     /// Memory for values of the store.
     pub cache: CacheSettings,
     /// Entries that are to be left out, by partition and position.
@@ -252,10 +252,9 @@ impl Options {
             "log-bytes-per-snapshot",
             plan.log_per_snapshot,
         )?;
-        let disk_low_mark = match (arguments.disk_low_mark, file.disk_low_mark) {
-            (None, None) => None,
-            (flag, text) => Some(size(flag, text, "disk-low-mark", 0)?),
-        };
+        let of_file = file.disk_low_mark.filter(|_| arguments.disk_low_mark.is_none());
+        let of_file = of_file.map(|text| text.parse("disk-low-mark")).transpose()?;
+        let disk_low_mark = arguments.disk_low_mark.or(of_file);
         let cache = CacheSettings {
             quota_bytes: size(
                 arguments.memory_quota,

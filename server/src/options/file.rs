@@ -173,6 +173,7 @@ fn wanted(arg: &Arg) -> String {
         "FOLDER" => "the path of a folder like",
         "NAME" => "a name like",
         "SIZE" => "a number of bytes, or a size like",
+        "SIZE|PERCENT" => "a number of bytes, a size, or a part of the disk like \"5%\" or",
         "DURATION" => "a number of seconds, or a length of time like",
         "COUNT" | "NUMBER" | "VERSION" => return format!("a whole number like {example} is wanted (without quotes)"),
         _ => "a text like",

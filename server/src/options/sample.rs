@@ -27,6 +27,7 @@ const HEAD: &str = "\
 # the environment variable, and that beats this file. Names that are not known are refused.
 #
 # SIZE      a number of bytes, or a text with a unit: \"512KiB\", \"16MiB\", \"1GiB\"
+# PERCENT   a part of the disk, as a text: \"5%\"
 # DURATION  a number of seconds, or a text with a unit: \"500ms\", \"5s\", \"10m\"
 # COUNT     a number
 # IP:PORT   an address of this machine; 0.0.0.0 stands for all of them
