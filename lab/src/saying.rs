@@ -14,7 +14,7 @@ pub fn print(text: Arguments<'_>) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(EXIT_CLOSED_PIPE),
         Err(error) => {
-            eprintln!("dictum: what it says cannot be written: {error}");
+            eprintln!("dictum: standard output: {error}");
             exit(1);
         }
     }

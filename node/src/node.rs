@@ -579,11 +579,12 @@ pub(crate) const LEADS_OUTLIVED: u8 = 6;
 
 pub(crate) fn role_text(number: u8) -> &'static str {
     match number {
-        1 | LEADS_OUTLIVED => "leader",
+        1 => "leader",
         2 => "follower",
         3 => "candidate",
         4 => "recovering",
-        IS_OUTLIVED => "outlived",
+        // Who leads is told beside the role; that its vote does not count is told nowhere else.
+        IS_OUTLIVED | LEADS_OUTLIVED => "outlived",
         _ => "unknown",
     }
 }

@@ -10,7 +10,7 @@ use crate::borne::borne;
 use crate::clock::TOLERATED;
 use crate::door::DiskRoom;
 use crate::group::{DEFAULT_PARTITION, Group};
-use crate::node::{Node, news_of, place_of, role_number, role_text};
+use crate::node::{Node, news_of, place_of, role_text};
 use crate::pace::Part;
 use crate::peer::{PartitionNews, Ping};
 
@@ -54,7 +54,7 @@ pub(crate) fn json(node: &Node) -> String {
             group.id().bucket.0,
             group.id().index,
             text(group.name()),
-            role_text(role_number(group.partition.replica.role())),
+            role_text(node.outlived.role_of(group.id(), group.partition.replica.role())),
             position(group, group.partition.replica.decided()),
             position(group, group.partition.applied),
         );

@@ -20,7 +20,7 @@ use serde::Serialize;
 use storage::{FolderError, ReadOnlyFolder, StoreView};
 
 use crate::backup;
-use crate::cli::asked::end;
+use crate::cli::asked::{end, print};
 
 pub(crate) use report::{Report, Severity, Verdict, bytes_text};
 
@@ -78,9 +78,11 @@ pub fn run(arguments: CheckArguments) -> ExitCode {
     progress.clear();
     match report {
         Ok(report) => {
-            print(&report, arguments.json);
+            let is_printed = is_printed("dictum check", &report, arguments.json);
             match report.verdict {
-                Verdict::Sound | Verdict::SoundUnsyncedEnd => ExitCode::SUCCESS,
+                Verdict::Sound | Verdict::SoundUnsyncedEnd if is_printed => ExitCode::SUCCESS,
+                // What else there is to know of it is lost.
+                Verdict::Sound | Verdict::SoundUnsyncedEnd => ExitCode::from(EXIT_UNKNOWN),
                 Verdict::Damaged => ExitCode::from(EXIT_DAMAGED),
                 Verdict::Unknown => ExitCode::from(EXIT_UNKNOWN),
             }
@@ -92,14 +94,17 @@ pub fn run(arguments: CheckArguments) -> ExitCode {
     }
 }
 
-/// Prints what is found of a folder, for people or as one object of JSON.
-pub(crate) fn print(report: &(impl Serialize + Display), json: bool) {
+/// Prints what is found of a folder, for people or as one object of JSON; whether that could be written.
+pub(crate) fn is_printed(command: &str, report: &(impl Serialize + Display), json: bool) -> bool {
     let text = match json {
         true => serde_json::to_string_pretty(report).expect("plain fields become JSON") + "\n",
         false => report.to_string(),
     };
-    // Nobody may be reading; the exit code says it all the same.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let printed = print(&text);
+    if let Err(reason) = &printed {
+        eprintln!("{command}: {reason}; the command was carried out, and its output is lost");
+    }
+    printed.is_ok()
 }
 
 /// The store of a stopped node, as a node reads it.

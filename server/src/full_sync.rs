@@ -25,7 +25,7 @@ use storage::LsmOptions;
 use crate::backup::{self, Scratch};
 use crate::check::{Progress, bytes_text};
 use crate::cli::asked::Asked;
-use crate::options::Options;
+use crate::options::{DiskMark, Options};
 use crate::{background, log, low_disk, start};
 
 /// The folder, in that of the node, in which the files are made. It is removed at each start.
@@ -48,7 +48,7 @@ struct Means {
     at: SocketAddr,
     password: Option<String>,
     folder: PathBuf,
-    disk_low_mark: Option<u64>,
+    disk_low_mark: Option<DiskMark>,
     tell: Tell,
     /// How many there were.
     begun: AtomicU64,

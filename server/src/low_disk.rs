@@ -25,6 +25,7 @@ use node::DiskRoom;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use crate::log;
+use crate::options::DiskMark;
 
 /// The low mark unless told otherwise, of a disk that is large enough.
 const LOW_MAX: u64 = 512 << 20;
@@ -91,9 +92,9 @@ struct Marks {
 
 impl Marks {
     /// `asked` is the setting, if it was given.
-    fn new(asked: Option<u64>, room: Room) -> Marks {
+    fn new(asked: Option<DiskMark>, room: Room) -> Marks {
         let usual = LOW_MAX.min((room.total / LOW_PART).max(LOW_MIN.min(room.total / LOW_PART_MAX)));
-        let low = asked.unwrap_or(usual);
+        let low = asked.map_or(usual, |mark| mark.of(room.total));
         let reserve = RESERVE_MAX.min(low / 2);
         Marks { low, reserve, last: reserve / LAST_PART, room: DiskRoom::default() }
     }
@@ -125,16 +126,16 @@ impl Marks {
 }
 
 /// Whether there is so much room that something beside the node's own may take some: more than the low mark and what a reserve takes. `asked` is the setting, if it was given.
-pub(crate) fn has_plenty(folder: &Path, asked: Option<u64>) -> bool {
+pub(crate) fn has_plenty(folder: &Path, asked: Option<DiskMark>) -> bool {
     room_in(folder).is_ok_and(|room| Marks::new(asked, room).affords(room))
 }
 
 /// Before a node starts: if there is less room than the reserve has, that is given up. To be called before anything is written to the folder.
-pub(crate) fn make_room_to_start(folder: &Path, asked: Option<u64>) {
+pub(crate) fn make_room_to_start(folder: &Path, asked: Option<DiskMark>) {
     let file = folder.join(RESERVE);
     let (Ok(kept), Ok(room)) = (fs::metadata(&file), room_in(folder)) else { return };
     let is_short = room.free < kept.len();
-    let is_wanted = asked != Some(0) && !is_short;
+    let is_wanted = !asked.is_some_and(DiskMark::is_none) && !is_short;
     if is_wanted || fs::remove_file(&file).is_err() {
         return;
     }
@@ -177,8 +178,12 @@ pub(crate) fn give_up_reserve(folder: &Path) -> bool {
 ///
 /// # Errors
 /// The file system cannot be asked, or there can be no thread.
-pub(crate) fn watch(folder: PathBuf, asked: Option<u64>, tell: impl Fn(Passed) + Send + 'static) -> io::Result<()> {
-    if asked == Some(0) {
+pub(crate) fn watch(
+    folder: PathBuf,
+    asked: Option<DiskMark>,
+    tell: impl Fn(Passed) + Send + 'static,
+) -> io::Result<()> {
+    if asked.is_some_and(DiskMark::is_none) {
         return Ok(());
     }
     let room = room_in(&folder)?;
@@ -242,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_way_back_is_a_tenth_longer() {
-        let mut marks = Marks::new(Some(1000 * MIB), room(0));
+        let mut marks = Marks::new(Some(DiskMark::Bytes(1000 * MIB)), room(0));
         assert_eq!((marks.reserve, marks.last), (64 * MIB, 16 * MIB));
         assert_eq!(name(marks.look(room(1000), false)), Some(("ok", 0)), "there is not plenty");
         assert_eq!(name(marks.look(room(1001), false)), None);
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(name(marks.look(room(1099), false)), Some(("low", 1)));
         assert_eq!(name(marks.look(room(1100), false)), Some(("ok", 0)));
         assert_eq!(marks.look(room(8000), false).map(|it| it.room), Some(DiskRoom::default()));
-        let mut always = Marks::new(Some(u64::MAX), room(0));
+        let mut always = Marks::new(Some(DiskMark::Bytes(u64::MAX)), room(0));
         assert!(always.look(room(1 << 15), false).is_some_and(|passed| passed.room.is_low() && !passed.room.is_full()));
         assert!(!always.affords(room(1 << 20)));
     }
@@ -265,18 +270,21 @@ mod tests {
     fn a_small_disk_has_a_smaller_mark() {
         let low = |gib_tenths: u64| Marks::new(None, Room { free: 0, total: gib_tenths * (1 << 30) / 10 }).low / MIB;
         assert_eq!([low(1000), low(100), low(50), low(30), low(6), low(1)], [512, 512, 256, 192, 153, 25]);
+        let percent = |percent, total| Marks::new(Some(DiskMark::Percent(percent)), Room { free: 0, total }).low;
+        assert_eq!([percent(5, 1000 * MIB), percent(99, 10 * MIB + 1)], [50 * MIB, 10_380_903]);
+        assert_eq!(percent(50, u64::MAX), u64::MAX / 2, "no disk is too large");
     }
 
     #[test]
     fn the_reserve_is_kept_with_plenty_and_given_up_when_little_is_left() {
-        let marks = Marks::new(Some(512 * MIB), room(0));
+        let marks = Marks::new(Some(DiskMark::Bytes(512 * MIB)), room(0));
         assert!(marks.affords(room(628)) && !marks.affords(room(627)));
         let folder = tempfile::tempdir().expect("a temporary folder");
         assert!(take_reserve(folder.path(), MIB));
         assert_eq!(fs::metadata(folder.path().join(RESERVE)).expect("it is there").len(), MIB);
         make_room_to_start(folder.path(), None);
         assert!(folder.path().join(RESERVE).exists(), "there is room enough");
-        make_room_to_start(folder.path(), Some(0));
+        make_room_to_start(folder.path(), Some(DiskMark::Percent(0)));
         assert!(!folder.path().join(RESERVE).exists(), "who wants no mark wants no reserve");
         assert!(!give_up_reserve(folder.path()));
     }
@@ -285,7 +293,7 @@ mod tests {
     fn a_disk_that_is_low_at_the_start_is_told_of_at_once() {
         let (sender, told) = std::sync::mpsc::channel();
         let tell = move |passed| sender.send(passed).expect("it is listened to");
-        watch(std::env::temp_dir(), Some(u64::MAX), tell).expect("there is such a folder");
+        watch(std::env::temp_dir(), Some(DiskMark::Bytes(u64::MAX)), tell).expect("there is such a folder");
         assert!(told.try_recv().is_ok_and(|passed: Passed| passed.room.is_low() && passed.mark == u64::MAX));
         watch("/there/is/no/such/folder".into(), None, |_| ()).expect_err("it cannot be asked");
     }

@@ -5,6 +5,7 @@
     reason = "this room is for sockets, files, threads and clocks"
 )]
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -81,12 +82,26 @@ impl Command {
     }
 }
 
+/// Prints help, a version, or how the words are wrong. A closed pipe is no error: its reader has read enough.
+fn end_early(message: &clap::Error) -> ExitCode {
+    match message.print() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("dictum: standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(1)),
+    }
+}
+
 fn main() -> ExitCode {
     // The laboratory's helpers are this program too; they take no flags of people.
     if let Some(code) = lab::cluster::child::run_if_asked() {
         return code;
     }
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(message) => return end_early(&message),
+    };
     secrets::warn_of_arguments(std::env::args_os());
     if arguments.command.writes_data() {
         private::begin();

@@ -10,14 +10,17 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use wire::Value;
 
-use crate::cli::asked::{Asked, end};
+use crate::cli::asked::{Asked, end, end_or};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::nodes::progress::{Progress, bytes};
+use crate::nodes::settings::Settings;
 use crate::status::{Output, columns};
 
 mod progress;
 pub(crate) mod settings;
 
+/// Said of a token that cannot be printed: the cluster keeps its digest alone.
+const TOKEN_LOST: &str = "the token was made and cannot be shown again. Nobody has it, and it ends by itself: the same command makes another one";
 /// How often a node that is drained is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -95,6 +98,15 @@ impl NodeInfo {
     pub fn read_list(reply: &Value) -> Option<Vec<NodeInfo>> {
         reply.as_array()?.iter().map(NodeInfo::read).collect()
     }
+}
+
+/// A node as `--json` lists it: the settings of the cluster, the same for all, stand beside what else is the same for all.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    node: &'a NodeInfo,
+    #[serde(flatten)]
+    settings: Option<Settings>,
 }
 
 /// Arguments of `dictum node`.
@@ -216,7 +228,9 @@ struct Which {
 /// Carries out `dictum node …`.
 #[must_use]
 pub fn run(arguments: NodeArguments) -> ExitCode {
-    end("dictum node", carry_out(arguments))
+    let makes_token = matches!(arguments.action, Action::Token { .. } | Action::Add { .. });
+    let outcome = carry_out(arguments);
+    if makes_token { end_or("dictum node", outcome, TOKEN_LOST) } else { end("dictum node", outcome) }
 }
 
 /// What to print, or why it was not done.
@@ -265,12 +279,14 @@ fn carry_out(arguments: NodeArguments) -> Result<String, String> {
         Action::Resume => cluster.ask(&["DICTUM.NODE", "RESUME"]).map(|_| ())?,
     }
     let nodes = cluster.nodes()?;
+    let settings = cluster.settings_if_known()?;
     if json {
-        let mut text = serde_json::to_string(&nodes).expect("plain fields become JSON");
+        let listed: Vec<Listed<'_>> = nodes.iter().map(|node| Listed { node, settings }).collect();
+        let mut text = serde_json::to_string(&listed).expect("plain fields become JSON");
         writeln!(text).expect("a string takes all text");
         return Ok(text);
     }
-    Ok(table(&nodes, output))
+    Ok(table(&nodes, settings, output))
 }
 
 /// A connection to one of the nodes.
@@ -460,7 +476,7 @@ fn versions(nodes: &[NodeInfo]) -> String {
 }
 
 /// All nodes for people.
-fn table(nodes: &[NodeInfo], output: Output) -> String {
+fn table(nodes: &[NodeInfo], settings: Option<Settings>, output: Output) -> String {
     let head = ["name", "state", "zone", "seen", "leads", "votes", "replicas", "to-send", "speaks", "peer-address"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(nodes.iter().map(|it| {
@@ -474,6 +490,9 @@ fn table(nodes: &[NodeInfo], output: Output) -> String {
         texts.map(str::to_owned).to_vec()
     }));
     let mut text = columns(&rows, &[4, 5, 6, 7, 8], &[7, 8], output);
+    if let Some(settings) = settings {
+        text.push_str(&settings.summary(nodes.len() as u64));
+    }
     text.push_str(&versions(nodes));
     let stepped = nodes.iter().map(|node| node.entries_stepped_over).max().unwrap_or_default();
     if stepped > 0 {
@@ -489,29 +508,4 @@ fn table(nodes: &[NodeInfo], output: Output) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_is_read_from_a_map_and_from_a_flat_list() {
-        let word = |text: &str| Value::Bulk(text.as_bytes().to_vec());
-        let pairs = vec![(word("name"), word("n1")), (word("leads"), Value::Integer(4)), (word("later"), word("x"))];
-        let flat = pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect();
-        let read = NodeInfo::read_list(&Value::Array(vec![Value::Map(pairs), Value::Array(flat)])).unwrap();
-        let node = NodeInfo { name: "n1".to_owned(), leads: 4, ..NodeInfo::default() };
-        assert_eq!(read, [node.clone(), node]);
-        assert!(NodeInfo::read_list(&Value::Array(vec![Value::Integer(1)])).is_none());
-        assert!(table(&read, Output::Narrow).starts_with("name  state  zone  seen  leads"));
-        let with = |speaks: &[u64]| {
-            let of = |(place, speaks): (usize, &u64)| NodeInfo {
-                name: format!("n{place}"),
-                speaks: *speaks,
-                cluster_version: 6,
-                ..NodeInfo::default()
-            };
-            versions(&speaks.iter().enumerate().map(of).collect::<Vec<NodeInfo>>())
-        };
-        assert_eq!(with(&[6, 6]), "The cluster has version 6.\n");
-        assert_eq!(with(&[6, 7, 0]), "The cluster has version 6; version 7 waits for n0, n2.\n");
-    }
-}
+mod tests;

@@ -2,14 +2,14 @@
 
 mod arguments;
 mod doors;
+mod file;
 pub(crate) mod sample;
 mod values;
 mod words;
 mod workers;
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base::limits::{
@@ -19,15 +19,15 @@ use base::limits::{
 use base::versions::{NEWEST, OLDEST};
 use base::{NodeId, PartitionId, Position};
 use node::{Level, Member};
-use serde::Deserialize;
 use storage::{CachePolicy, CacheSettings};
 
 use crate::fault::DELAY_MAX;
 use crate::peer_tls::PeerTlsMode;
 use crate::{memory, secrets};
 pub use arguments::{StartArguments, StateIn};
+use file::{File, blame, read_file};
 use values::Text;
-pub use values::{LogFormat, LogLevel, Size, StepOver, Wait};
+pub use values::{DiskMark, LogFormat, LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
 use words::{is_host_and_port, parse_address, parse_members};
 
@@ -45,50 +45,6 @@ pub(crate) const WORKER_TOKEN: &str = "DICTUM_WORKER_TOKEN";
 const IO_THREADS_DEFAULT_MAX: usize = 4;
 /// Most threads for clients' sockets.
 const IO_THREADS_MAX: usize = 64;
-
-/// The file that `--config` names.
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-struct File {
-    node: Option<String>,
-    cluster: Option<String>,
-    resp: Option<String>,
-    http: Option<String>,
-    cluster_address: Option<String>,
-    cluster_announce: Option<String>,
-    cluster_bucket: Option<String>,
-    databases: Option<u16>,
-    peer: Option<String>,
-    peer_announce: Option<String>,
-    moved: Option<String>,
-    join: Option<String>,
-    token: Option<String>,
-    zone: Option<String>,
-    speak_at_most: Option<u16>,
-    cluster_secret: Option<PathBuf>,
-    peer_tls: Option<PeerTlsMode>,
-    insecure: Option<String>,
-    dir: Option<PathBuf>,
-    password: Option<String>,
-    password_file: Option<PathBuf>,
-    protected_mode: Option<String>,
-    http_host: Option<String>,
-    http_origin: Option<String>,
-    value_bytes_max: Option<Text>,
-    request_timeout: Option<Text>,
-    maxclients: Option<usize>,
-    io_threads: Option<usize>,
-    workers: Option<u16>,
-    log_bytes_per_snapshot: Option<Text>,
-    log_bytes_held: Option<Text>,
-    log_entries_kept: Option<u64>,
-    compare_every: Option<Text>,
-    disk_low_mark: Option<Text>,
-    memory_quota: Option<Text>,
-    cache_policy: Option<String>,
-    log_level: Option<String>,
-    log_format: Option<LogFormat>,
-}
 
 /// Checked settings of a node.
 #[derive(Clone, Debug)]
@@ -163,8 +119,8 @@ pub struct Options {
     pub log_entries_kept: u64,
     /// Bytes of log kept for nodes that take a snapshot.
     pub log_bytes_held: u64,
-    /// With less free room on the disk, in bytes, the node refuses writes that grow; `None` for the usual mark, 0 for none.
-    pub disk_low_mark: Option<u64>,
+    /// With less free room on the disk the node refuses writes that grow; `None` for the usual mark, 0 for none.
+    pub disk_low_mark: Option<DiskMark>,
     /// Memory for values of the store.
     pub cache: CacheSettings,
     /// Entries that are to be left out, by partition and position.
@@ -190,18 +146,21 @@ impl Options {
     /// The text says which setting is wrong and how to write it.
     pub fn read(arguments: StartArguments) -> Result<Options, String> {
         let config = arguments.config.clone();
-        let file = match &config {
-            Some(path) => read_file(path)?.0,
-            None => File::default(),
-        };
-        if let Some(path) = config.filter(|_| file.password.is_some() || file.token.is_some()) {
+        let Some(path) = config else { return Options::check(arguments, File::default())?.with_password_of_file() };
+        let (file, text) = read_file(&path)?;
+        if file.password.is_some() || file.token.is_some() {
             secrets::warn_of_readers(&path);
         }
-        let mut options = Options::check(arguments, file)?;
-        if let Some(path) = &options.password_file {
-            options.password = Some(secrets::read_file(path)?);
+        let check = |file| Options::check(arguments.clone(), file);
+        let options = check(file).map_err(|reason| blame((&path, &text), reason, check))?;
+        options.with_password_of_file()
+    }
+
+    fn with_password_of_file(mut self) -> Result<Options, String> {
+        if let Some(path) = &self.password_file {
+            self.password = Some(secrets::read_file(path)?);
         }
-        Ok(options)
+        Ok(self)
     }
 
     fn check(arguments: StartArguments, file: File) -> Result<Options, String> {
@@ -293,10 +252,9 @@ impl Options {
             "log-bytes-per-snapshot",
             plan.log_per_snapshot,
         )?;
-        let disk_low_mark = match (arguments.disk_low_mark, file.disk_low_mark) {
-            (None, None) => None,
-            (flag, text) => Some(size(flag, text, "disk-low-mark", 0)?),
-        };
+        let of_file = file.disk_low_mark.filter(|_| arguments.disk_low_mark.is_none());
+        let of_file = of_file.map(|text| text.parse("disk-low-mark")).transpose()?;
+        let disk_low_mark = arguments.disk_low_mark.or(of_file);
         let cache = CacheSettings {
             quota_bytes: size(
                 arguments.memory_quota,
@@ -312,7 +270,7 @@ impl Options {
         };
         let log_level = match (arguments.log_level, file.log_level) {
             (Some(level), _) => level.0,
-            (None, Some(text)) => text.parse::<LogLevel>()?.0,
+            (None, Some(text)) => text.parse::<LogLevel>().map_err(|error| format!("log-level: {error}"))?.0,
             (None, None) => Level::Info,
         };
         let log_format = arguments.log_format.or(file.log_format).unwrap_or_default();
@@ -403,19 +361,6 @@ impl Options {
             None => Ok(options),
         }
     }
-}
-
-/// The file that `--config` names, and its text.
-fn read_file(path: &Path) -> Result<(File, String), String> {
-    let text =
-        fs::read_to_string(path).map_err(|error| format!("--config {}: {error}; check the path", path.display()))?;
-    let file = toml::from_str(&text).map_err(|error| {
-        format!(
-            "--config {}: {error}\nsee dictum start --print-config, which prints all that can stand there",
-            path.display()
-        )
-    })?;
-    Ok((file, text))
 }
 
 /// Stands for a cluster: the same on all nodes that know the same founders' names.

@@ -49,7 +49,8 @@ fn flags_with_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<(&'stati
             break;
         }
         takes_value = is_cli
-            && [&b"-h"[..], b"--host", b"-p", b"--port", b"-a", b"--password", b"--password-file"].contains(&bytes);
+            && [&b"-h"[..], b"--host", b"-p", b"--port", b"--at", b"-a", b"--password", b"--password-file"]
+                .contains(&bytes);
         for (flag, instead) in FLAGS {
             let rest = bytes.strip_prefix(flag.as_bytes());
             let is_given = if flag == "-a" {
@@ -181,6 +182,7 @@ mod tests {
         assert_eq!(flags("dictum start --password x --token=y --password z"), ["--password", "--token"]);
         assert_eq!(flags("dictum cli -p 7002 -a x get a"), ["-a"]);
         assert_eq!(flags("dictum cli -asecret"), ["-a"]);
+        assert_eq!(flags("dictum cli --at a:1,b:1 -a x get a"), ["-a"]);
         assert_eq!(flags("dictum import --from a:1 --from-password x"), ["--from-password"]);
         for line in [
             "dictum start --password-file x",

@@ -1,6 +1,7 @@
 //! `dictum sim`: the simulator's command line. It gives the simulator what it must not have itself: a clock, files,
 //! threads.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::num::NonZero;
@@ -12,6 +13,8 @@ use clap::{Args, Subcommand};
 use sim::chaos::{FAULTS, Options, PLANTED};
 use sim::command::{Amount, Judgement, SHRINK_RUNS_MAX, World, check_history, replay, run_one, run_seeds};
 use sim::run::{Outcome, run as run_seed};
+
+use crate::cli::asked;
 
 /// Seeds that are run when nothing else is said.
 const SEEDS_DEFAULT: u64 = 100;
@@ -105,13 +108,18 @@ pub fn run(arguments: SimArguments) -> ExitCode {
     };
     let begin = Instant::now();
     let shows_progress = std::io::stderr().is_terminal();
+    let unprinted = Cell::new(false);
     let mut world = World {
         print: &mut |line| {
             if shows_progress {
                 let _ = write!(std::io::stderr(), "\r\x1b[K");
             }
-            // Nobody may be reading; the run goes on for its files and its exit code.
-            let _ = writeln!(std::io::stdout(), "{line}");
+            // The run goes on for its files and its exit code; what cannot be written is told once.
+            if let Err(reason) = asked::print(&format!("{line}\n")).map_err(|reason| format!("dictum sim: {reason}"))
+                && !unprinted.replace(true)
+            {
+                eprintln!("{reason}");
+            }
         },
         progress: &mut |line| {
             if shows_progress {
@@ -129,6 +137,7 @@ pub fn run(arguments: SimArguments) -> ExitCode {
     };
     if let Some(SimCommand::CheckHistory { file, clock_error_ms }) = &arguments.command {
         return ExitCode::from(match check_history(file, *clock_error_ms, &mut world) {
+            Judgement::Linearizable if unprinted.get() => EXIT_USAGE,
             Judgement::Linearizable => 0,
             Judgement::NotLinearizable => EXIT_FOUND,
             Judgement::Unreadable => EXIT_USAGE,
@@ -142,7 +151,11 @@ pub fn run(arguments: SimArguments) -> ExitCode {
         (None, _, Some(minutes)) => run_seeds(&options, Amount::Minutes(minutes), &mut world),
         (None, seeds, None) => run_seeds(&options, Amount::Seeds(seeds.unwrap_or(SEEDS_DEFAULT)), &mut world),
     };
-    if fine { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FOUND) }
+    match fine {
+        true if unprinted.get() => ExitCode::from(EXIT_USAGE),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_FOUND),
+    }
 }
 
 /// The run that the flags describe, in the simulator's own words.

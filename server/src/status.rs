@@ -130,7 +130,8 @@ pub struct NodeStatus {
     pub me: bool,
     /// Whether it can be reached.
     pub up: bool,
-    /// `leader`, `follower`, `candidate`, `recovering`, `none` (it has nothing of the first partition) or `unknown`.
+    /// `leader`, `follower`, `candidate`, `recovering`, `outlived` (it is still to recover, whether it follows or leads), `none` (it has nothing of the first
+    /// partition) or `unknown`.
     pub role: String,
     /// Where it serves RESP; empty if unknown.
     pub resp: String,

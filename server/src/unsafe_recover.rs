@@ -26,6 +26,8 @@ use report::Report;
 
 /// It was refused, or failed.
 const EXIT_REFUSED: u8 = 1;
+/// Exit code if it was done, and the report could not be written.
+const EXIT_UNPRINTED: u8 = 3;
 
 const HELP: &str = "\
 For a cluster that has lost a majority of its nodes for good: their disks are gone, and nobody can decide anything any more. If so many
@@ -37,7 +39,8 @@ as ever; let others join. All other nodes of before are not listened to any more
 
 What is lost: every write that this node's disk never had, although it was acknowledged; and what ephemeral buckets held.
 
-Exit code: 0 it was done, or told; 1 it was refused or has failed; 2 wrong arguments.
+Exit code: 0 it was done, or told; 1 it was refused or has failed; 2 wrong arguments; 3 it was done, or told, and the
+report could not be written.
 
 Examples:
   dictum unsafe-recover --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 /var/lib/dictum
@@ -75,8 +78,8 @@ pub fn run(arguments: UnsafeRecoverArguments) -> ExitCode {
     progress.clear();
     match report {
         Ok(report) => {
-            check::print(&report, arguments.json);
-            ExitCode::SUCCESS
+            let is_printed = check::is_printed("dictum unsafe-recover", &report, arguments.json);
+            if is_printed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_UNPRINTED) }
         }
         Err(reason) => {
             eprintln!("dictum unsafe-recover: {reason}");

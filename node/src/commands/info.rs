@@ -11,7 +11,7 @@ use data::{Failure, Reply};
 use super::server::{COMPATIBLE_VERSION, last_save_seconds, replicas};
 use super::{ALWAYS, Context, Entry, answers, cluster, config, spec};
 use crate::bucket::{Bucket, BucketKind, Named};
-use crate::node::{Node, place_of, role_number, role_text};
+use crate::node::{Node, place_of, role_text};
 use crate::partition::Partition;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
@@ -391,7 +391,7 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_node", node.name_of(node.config.me));
     fields.put("dictum_nodes", node.roll.len());
     fields.put("dictum_nodes_up", up);
-    fields.put("dictum_role", role_text(role_number(replica.role())));
+    fields.put("dictum_role", role_text(node.outlived.role_of(crate::group::DEFAULT_PARTITION, replica.role())));
     fields.put("dictum_leader", leader.map_or_else(String::new, |(leader, _)| node.name_of(leader)));
     fields.put("dictum_ballot", leader.map_or_else(String::new, |(_, ballot)| ballot.to_string()));
     fields.put("dictum_decided", replica.decided().0);

@@ -147,6 +147,21 @@ fn also_when_all_have_been_started_again_since() {
     any_two_serve(&mut cluster);
 }
 
+/// The roles that a node tells of its partitions.
+fn roles(cluster: &mut Cluster, node: u16) -> Vec<String> {
+    let status = cluster.ask(node, "DICTUM.STATUS");
+    let partitions =
+        status.split_once("\"partitions\":[").and_then(|(_, rest)| rest.split_once(']')).expect("a list").0;
+    let of = |part: &str| part.split('"').next().unwrap_or_default().to_owned();
+    partitions.split("\"role\":\"").skip(1).map(of).collect()
+}
+
+/// The role of a node, as a status tells it.
+fn role_of_node<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = status.split_once(&format!("{{\"name\":\"{name}\""))?;
+    rest.split_once("\"role\":\"")?.1.split('"').next()
+}
+
 /// Two folders were away at once. What both have is nowhere else: neither gives it up, and the two elect without the third one, who takes them for others.
 #[test]
 fn of_two_folders_that_were_away_neither_gives_up_what_it_has_before_the_others_are_there() {
@@ -170,11 +185,26 @@ fn of_two_folders_that_were_away_neither_gives_up_what_it_has_before_the_others_
     settle(&mut cluster);
     assert_eq!(cluster.ask(1, "GET by"), "$3\r\ntwo\r\n");
     assert_eq!(cluster.ask(2, "SET by both"), "+OK\r\n");
+    // One of them leads, and both are still to recover.
+    let leader = cluster.nodes[1].leader(DEFAULT).expect("one of them leads").0;
+    assert_ne!(leader, NodeId(0));
+    for node in [1, 2] {
+        assert_eq!(roles(&mut cluster, node), ["outlived"; 2], "its partitions");
+        for other in ["n2", "n3"] {
+            let status = cluster.ask(node, "DICTUM.STATUS");
+            assert_eq!(role_of_node(&status, other), Some("outlived"), "{other} at n{}: {status}", node + 1);
+        }
+        assert!(cluster.ask(node, "INFO dictum").contains("dictum_role:outlived"));
+    }
     cluster.isolated.clear();
     settle(&mut cluster);
     settle(&mut cluster);
     assert_eq!(cluster.ask(0, "GET by"), "$4\r\nboth\r\n");
     any_two_serve(&mut cluster);
+    for node in 0..3 {
+        let roles = roles(&mut cluster, node);
+        assert!(roles.iter().all(|role| role == "leader" || role == "follower"), "they have recovered: {roles:?}");
+    }
 }
 
 /// One comes back while another one's folder is away, and both wait for each other to be there: they recover one after the other.

@@ -63,17 +63,36 @@ impl Asked {
     }
 }
 
-/// Prints what came out, or why it was not done.
+/// Prints the outcome of a command, or why it was not carried out.
 pub(crate) fn end(command: &str, outcome: Result<String, String>) -> ExitCode {
+    end_or(command, outcome, "the command was carried out, and its output is lost")
+}
+
+/// The same with another hint for an outcome that cannot be printed.
+pub(crate) fn end_or(command: &str, outcome: Result<String, String>, if_lost: &str) -> ExitCode {
     match outcome {
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            // Whoever reads the output may have had enough of it.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
+        Ok(text) => match print(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(reason) => {
+                eprintln!("dictum: {reason}; {if_lost}");
+                ExitCode::FAILURE
+            }
         },
         Err(message) => {
             eprintln!("{command}: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Writes a text to standard output.
+///
+/// # Errors
+/// When it cannot be written: the text for the operator. A closed pipe is no error: its reader, as `head`, has read enough.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
     }
 }

@@ -67,15 +67,24 @@ impl Connection {
             match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    stream.set_read_timeout(patience)?;
-                    stream.set_write_timeout(patience)?;
                     let input = vec![0; 64 * 1024];
-                    return Ok(Connection { stream, parser: ReplyParser::default(), out: Vec::new(), input });
+                    let connection = Connection { stream, parser: ReplyParser::default(), out: Vec::new(), input };
+                    connection.set_patience(patience)?;
+                    return Ok(connection);
                 }
                 Err(error) => last = error,
             }
         }
         Err(last)
+    }
+
+    /// Has replies that take longer than `patience` be errors from now on; `None` waits for ever.
+    ///
+    /// # Errors
+    /// When the operating system refuses the limit.
+    pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(patience)?;
+        self.stream.set_write_timeout(patience)
     }
 
     /// Whether the server has not closed the connection, as far as can be told without waiting.

@@ -1,7 +1,7 @@
 //! The prompt: line editing, history, completion, hints.
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use rustyline::completion::Completer;
@@ -50,7 +50,7 @@ pub(super) fn run(session: &mut Session) -> io::Result<bool> {
         match editor.readline(&session.prompt()) {
             Ok(line) => {
                 let Ok(words) = wire::split_line(line.as_bytes()) else {
-                    println!("Invalid argument(s)");
+                    writeln!(io::stdout(), "Invalid argument(s)")?;
                     continue;
                 };
                 if words.is_empty() {

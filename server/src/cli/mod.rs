@@ -10,6 +10,7 @@ mod interactive;
 mod output;
 mod session;
 
+use std::env::VarError;
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStringExt;
@@ -22,22 +23,30 @@ use session::{Session, SessionOptions};
 
 use crate::secrets;
 
+/// The variable that names the nodes to all commands which ask a cluster.
+const AT_VARIABLE: &str = "DICTUM_AT";
+
 /// Arguments of `dictum cli`.
 #[derive(clap::Args, Debug)]
 #[command(disable_help_flag = true)]
 #[command(
     after_help = "Examples:\n  dictum cli                        a prompt; `help set` there explains a command\n  \
     dictum cli -p 7002 set a hello    one command\n  \
-    echo 'get a' | dictum cli         one command a line\n\n\
+    echo 'get a' | dictum cli         one command a line\n  \
+    dictum cli --at db1:7001,db2:7001,db3:7001 get a\n\n\
     Exit code: 0 if every command was carried out, 1 if one was refused or the server could not be reached."
 )]
 pub struct CliArguments {
-    /// Host of any node.
-    #[arg(short = 'h', long, value_name = "HOST", default_value = "127.0.0.1")]
-    host: String,
-    /// RESP port of that node.
-    #[arg(short, long, value_name = "PORT", default_value_t = 7001)]
-    port: u16,
+    /// Host of any node [default: 127.0.0.1]
+    #[arg(short = 'h', long, value_name = "HOST")]
+    host: Option<String>,
+    /// RESP port of that node [default: 7001]
+    #[arg(short, long, value_name = "PORT")]
+    port: Option<u16>,
+    /// RESP addresses of nodes, with commas between, instead of -h and -p: the first that answers is used, and the next one if the connection is lost [env: DICTUM_AT=]
+    // The variable is read below: -h and -p beat it, and clap would take it for a flag beside them.
+    #[arg(long, value_name = "HOST:PORT,…", conflicts_with_all = ["host", "port"])]
+    at: Option<String>,
     /// Password, where the cluster asks for one.
     #[arg(short = 'a', long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
@@ -75,8 +84,15 @@ pub fn run(arguments: CliArguments) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let endpoints = match endpoints(arguments.at, arguments.host, arguments.port) {
+        Ok(endpoints) => endpoints,
+        Err(reason) => {
+            eprintln!("dictum cli: {reason}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut session = Session::new(SessionOptions {
-        endpoint: Endpoint { host: arguments.host, port: arguments.port },
+        endpoints,
         password,
         resp2: arguments.resp2,
         style: if raw { Style::Raw } else { Style::Pretty },
@@ -100,6 +116,23 @@ pub fn run(arguments: CliArguments) -> ExitCode {
         Err(error) => {
             eprintln!("dictum cli: {error}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// The nodes to connect to, in this order; at least one.
+fn endpoints(at: Option<String>, host: Option<String>, port: Option<u16>) -> Result<Vec<Endpoint>, String> {
+    let of_environment = || match std::env::var(AT_VARIABLE) {
+        Ok(at) => Ok(Some(at)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(format!("{AT_VARIABLE} is not text in UTF-8")),
+    };
+    let at = if at.is_none() && host.is_none() && port.is_none() { of_environment()? } else { at };
+    match at {
+        Some(at) => at.split(',').map(Endpoint::parse).collect(),
+        None => {
+            let host = host.unwrap_or_else(|| "127.0.0.1".to_owned());
+            Ok(vec![Endpoint { host, port: port.unwrap_or(7001) }])
         }
     }
 }

@@ -1,9 +1,10 @@
-//! A conversation with one server that survives the server's restarts.
+//! A conversation with one server that survives the server's restarts, and its end if others are named beside it.
 //!
 //! A command is never sent twice by itself: when the connection breaks after it was sent, its outcome is open, and
 //! the user is told so. A connection that is found closed before sending is simply made anew.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use wire::Value;
 
@@ -11,10 +12,14 @@ use super::connection::{Connection, Endpoint};
 use super::help::Documentation;
 use super::output::{Style, formatted};
 
+/// How long a server may take to greet where others are named beside it.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What a session has to know.
 #[derive(Clone, Debug)]
 pub(super) struct SessionOptions {
-    pub(super) endpoint: Endpoint,
+    /// The servers in the order in which they are tried; at least one.
+    pub(super) endpoints: Vec<Endpoint>,
     pub(super) password: Option<String>,
     pub(super) resp2: bool,
     pub(super) style: Style,
@@ -25,6 +30,8 @@ pub(super) struct SessionOptions {
 pub(super) struct Session {
     options: SessionOptions,
     connection: Option<Connection>,
+    /// The place of the endpoint that is or was connected last; none before the first connection.
+    latest: Option<usize>,
     /// Whether a MULTI is open.
     in_transaction: bool,
 }
@@ -32,15 +39,20 @@ pub(super) struct Session {
 impl Session {
     /// Does not connect yet.
     pub(super) fn new(options: SessionOptions) -> Session {
-        Session { options, connection: None, in_transaction: false }
+        Session { options, connection: None, latest: None, in_transaction: false }
+    }
+
+    /// The server that is or was connected last.
+    fn endpoint(&self) -> &Endpoint {
+        &self.options.endpoints[self.latest.unwrap_or(0)]
     }
 
     /// What stands before the cursor: where the user is.
     pub(super) fn prompt(&self) -> String {
         match (&self.connection, self.in_transaction) {
             (None, _) => "not connected> ".to_owned(),
-            (Some(_), false) => format!("{}> ", self.options.endpoint),
-            (Some(_), true) => format!("{}(TX)> ", self.options.endpoint),
+            (Some(_), false) => format!("{}> ", self.endpoint()),
+            (Some(_), true) => format!("{}(TX)> ", self.endpoint()),
         }
     }
 
@@ -50,8 +62,13 @@ impl Session {
             self.disconnect();
         }
         if self.connection.is_none() {
-            match self.open() {
-                Ok(connection) => self.connection = Some(connection),
+            match self.open_any() {
+                Ok((place, connection)) => {
+                    if self.latest.is_some_and(|latest| latest != place) {
+                        eprintln!("Connected to {} now.", self.options.endpoints[place]);
+                    }
+                    (self.connection, self.latest) = (Some(connection), Some(place));
+                }
                 Err(message) => {
                     eprintln!("{message}");
                     return false;
@@ -90,7 +107,7 @@ impl Session {
                     self.disconnect();
                     eprintln!(
                         "Error: {}: {error}; {} may or may not have been carried out.",
-                        self.options.endpoint,
+                        self.endpoint(),
                         shown_name(words)
                     );
                     return Ok(false);
@@ -140,15 +157,31 @@ impl Session {
         Ok(true)
     }
 
-    fn open(&self) -> Result<Connection, String> {
-        let endpoint = &self.options.endpoint;
-        let mut connection = Connection::open(endpoint, None).map_err(|error| {
-            format!(
-                "Could not connect to {endpoint}: {error}\n  Is a node running there? `dictum dev` starts three on this \
-                 machine; -h HOST and -p PORT name another one."
-            )
-        })?;
+    /// Connects to the first server that answers, from the one behind the latest on: that one has just been lost, and comes last.
+    fn open_any(&self) -> Result<(usize, Connection), String> {
+        let count = self.options.endpoints.len();
+        let first = self.latest.map_or(0, |latest| latest + 1);
+        let mut failures = String::new();
+        for place in (first..first + count).map(|place| place % count) {
+            match self.open(&self.options.endpoints[place]) {
+                Ok(connection) => return Ok((place, connection)),
+                Err(failure) => failures.push_str(&(failure + "\n")),
+            }
+        }
+        Err(failures
+            + "  Is a node running there? `dictum dev` starts three on this machine; -h HOST and -p PORT name another one, \
+               --at HOST:PORT,… several.")
+    }
+
+    fn open(&self, endpoint: &Endpoint) -> Result<Connection, String> {
+        // One that is stopped takes connections and answers nothing: where there are others they have their turn.
+        let has_others = self.options.endpoints.len() > 1;
+        let mut connection = Connection::open(endpoint, has_others.then_some(GREETING_TIMEOUT))
+            .map_err(|error| format!("Could not connect to {endpoint}: {error}"))?;
         let trouble = |error: io::Error| format!("Error: {endpoint}: {error}");
+        if has_others && self.options.resp2 && self.options.password.is_none() {
+            connection.call(&["PING"]).map_err(trouble)?;
+        }
         if let Some(password) = &self.options.password {
             let reply = connection.call(&["AUTH", password]).map_err(trouble)?;
             if let Some(error) = reply.as_error() {
@@ -159,6 +192,8 @@ impl Session {
             // A server that knows no RESP3, or wants a password first, goes on in RESP2.
             connection.call(&["HELLO", "3"]).map_err(trouble)?;
         }
+        // A command may take as long as it takes.
+        connection.set_patience(None).map_err(trouble)?;
         Ok(connection)
     }
 

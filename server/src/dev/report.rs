@@ -1,13 +1,14 @@
 //! What `dictum dev` prints.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::ExitStatus;
 
 use serde::Serialize;
 
 use super::Running;
+use crate::cli::asked;
 
 /// Most bytes of a log file that are shown.
 const TAIL_BYTES_MAX: u64 = 4096;
@@ -102,10 +103,11 @@ pub(super) fn tail(path: &Path, start: u64) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES_MAX)..].join("\n")
 }
 
-/// Nobody may be listening; the cluster runs all the same.
+/// The cluster runs all the same if nobody can read this.
 fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(reason) = asked::print(text) {
+        eprintln!("dictum dev: {reason}; the cluster runs, and ends by Ctrl-C or SIGTERM");
+    }
 }
 
 /// Words as a shell takes them.

@@ -119,6 +119,11 @@ fn write_status(out: &mut Exposition, status: &ClusterStatus) {
         out.family("dictum_ballot_round", "gauge", "Round of the leadership's ballot: grows with every election.");
         out.sample(&[], round);
     }
+    // Left out while the node knows of no partition which nodes vote in it.
+    if let Some(failures) = status.failures_borne {
+        const HELP: &str = "How many more nodes may fail, in the partition that bears fewest.";
+        out.one("dictum_failures_borne", "gauge", HELP, failures);
+    }
     write_partitions(out, status);
     out.nodes(status, "dictum_node_up", "Whether the node can be reached from here.", |node| {
         Some(u8::from(node.up || node.me))

@@ -55,13 +55,24 @@ impl Settings {
         wanted.min(nodes)
     }
 
+    /// For people, below the list of the nodes.
+    pub(super) fn summary(self, nodes: u64) -> String {
+        let voters = self.voters_of(nodes);
+        let nodes = if voters == 1 { "node votes" } else { "nodes vote" };
+        let replaced = match self.auto_replace {
+            0 => "never replaced".to_owned(),
+            seconds => format!("replaced after {seconds} s"),
+        };
+        format!("{voters} {nodes} in each partition: {}.\nA node that is gone is {replaced}.\n", borne(voters))
+    }
+
     /// For people, or as JSON.
     pub(super) fn show(self, nodes: u64, json: bool) -> String {
         if json {
             return serde_json::to_string(&self).expect("plain fields become JSON") + "\n";
         }
         let voters = self.voters_of(nodes);
-        let set = if self.voters == 0 { "as many as have founded the cluster" } else { "set" };
+        let set = if self.voters == 0 { "the number of founders" } else { "set" };
         let mut text = format!("voters        {voters} of {nodes} nodes ({set}): {}\n", borne(voters));
         let after = match self.auto_replace {
             0 => "never".to_owned(),
@@ -130,6 +141,19 @@ impl Cluster {
     pub(super) fn settings(&mut self) -> Result<Settings, String> {
         // A node tells settings as far as it has applied the council's log, and the list only once it has all of that.
         self.nodes()?;
+        self.settings_now()
+    }
+
+    /// The same right after a list of the nodes. `None`: the node is of a version without the command.
+    pub(super) fn settings_if_known(&mut self) -> Result<Option<Settings>, String> {
+        match self.settings_now() {
+            Ok(settings) => Ok(Some(settings)),
+            Err(text) if text.starts_with("unknown subcommand") => Ok(None),
+            Err(text) => Err(text),
+        }
+    }
+
+    fn settings_now(&mut self) -> Result<Settings, String> {
         let reply = self.ask(&["DICTUM.NODE", "SETTINGS"])?;
         let strange = format!("the server at {} answered something that this version cannot read", self.endpoint);
         Settings::read(&reply).ok_or(strange)
@@ -186,9 +210,16 @@ mod tests {
         assert_eq!((settings.voters_of(5), settings.voters_of(2)), (3, 2));
         assert_eq!(Settings { voters: 5, ..settings }.voters_of(9), 5);
         assert!(
-            settings.show(3, false).starts_with(
-                "voters        3 of 3 nodes (as many as have founded the cluster): one failure is borne\n"
-            )
+            settings
+                .show(3, false)
+                .starts_with("voters        3 of 3 nodes (the number of founders): one failure is borne\n")
+        );
+        let most = Settings { voters: 7, founders: 7, auto_replace: 31_536_000, paused: true };
+        let shown = [most.show(64, false), Settings { voters: 0, ..most }.show(64, false), most.summary(64)].concat();
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "it fits 80 columns: {shown}");
+        assert_eq!(
+            settings.summary(1),
+            "1 node votes in each partition: no failure is borne.\nA node that is gone is never replaced.\n"
         );
         assert_eq!(settings.show(3, true), "{\"voters\":0,\"founders\":3,\"auto_replace\":0,\"paused\":false}\n");
     }

@@ -9,7 +9,7 @@ use storage::CachePolicy;
 
 use super::WORKER_TOKEN;
 use super::doors;
-use super::values::{LogFormat, LogLevel, Size, StepOver, Wait};
+use super::values::{DiskMark, LogFormat, LogLevel, Size, StepOver, Wait};
 use crate::peer_tls::PeerTlsMode;
 
 /// Example lines for `--help`.
@@ -164,10 +164,10 @@ pub struct StartArguments {
     /// How often the states of each partition's replicas are compared in the background, if anything was written since; 0 for never [default: 60m]
     #[arg(long, env = "DICTUM_COMPARE_EVERY", value_name = "DURATION")]
     pub compare_every: Option<Wait>,
-    /// With less free room than this on its disk the node takes only writes that free room, and goes on reading; 0 for never [default: 512MiB;
+    /// With less free room than this on its disk, in bytes or in percent of the disk (5%), the node takes only writes that free room, and goes on reading; 0 for never [default: 512MiB;
     /// on a disk of less than 10GiB a twentieth of it, but at least 192MiB, or a quarter if that is less]
-    #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE")]
-    pub disk_low_mark: Option<Size>,
+    #[arg(long, env = "DICTUM_DISK_LOW_MARK", value_name = "SIZE|PERCENT")]
+    pub disk_low_mark: Option<DiskMark>,
     /// Memory for values of each bucket that has no quota of its own; all of them are on disk [default: an eighth of the memory, at most 1GiB]
     #[arg(long, env = "DICTUM_MEMORY_QUOTA", value_name = "SIZE")]
     pub memory_quota: Option<Size>,

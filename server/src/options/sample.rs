@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use base::versions::NEWEST;
 use clap::{Arg, ArgMatches, Args, Command};
 
-use super::{CLUSTER_EXAMPLE, File, HTTP_DEFAULT, RESP_DEFAULT, StartArguments, read_file};
+use super::file;
+use super::{CLUSTER_EXAMPLE, HTTP_DEFAULT, RESP_DEFAULT, StartArguments};
 use crate::cli::asked;
 use crate::exit;
 
@@ -26,6 +27,7 @@ const HEAD: &str = "\
 # the environment variable, and that beats this file. Names that are not known are refused.
 #
 # SIZE      a number of bytes, or a text with a unit: \"512KiB\", \"16MiB\", \"1GiB\"
+# PERCENT   a part of the disk, as a text: \"5%\"
 # DURATION  a number of seconds, or a text with a unit: \"500ms\", \"5s\", \"10m\"
 # COUNT     a number
 # IP:PORT   an address of this machine; 0.0.0.0 stands for all of them
@@ -50,12 +52,12 @@ fn command() -> Command {
 }
 
 /// The settings that a file may hold, in the order of `--help`.
-fn settings() -> Vec<Arg> {
+pub(super) fn settings() -> Vec<Arg> {
     let is_setting = |arg: &&Arg| !arg.is_hide_set() && !FLAGS_ALONE.contains(&name_of(arg));
     command().get_arguments().filter(is_setting).cloned().collect()
 }
 
-fn name_of(arg: &Arg) -> &str {
+pub(super) fn name_of(arg: &Arg) -> &str {
     arg.get_long().unwrap_or_default()
 }
 
@@ -64,12 +66,12 @@ fn help_of(arg: &Arg) -> String {
 }
 
 /// Only who starts the node may see it.
-fn is_secret(arg: &Arg) -> bool {
+pub(super) fn is_secret(arg: &Arg) -> bool {
     arg.is_hide_env_values_set()
 }
 
 /// The default as it is written in a file, or an example. None of a setting that is not known here.
-fn value_of(name: &str) -> Option<String> {
+pub(super) fn value_of(name: &str) -> Option<String> {
     let newest = NEWEST.to_string();
     let (text, is_number) = match name {
         "node" => ("n1", false),
@@ -123,7 +125,7 @@ fn quoted(text: &str) -> String {
 fn given(matches: &ArgMatches) -> Result<BTreeMap<String, String>, String> {
     let mut given = BTreeMap::new();
     if let Some(path) = matches.get_one::<std::path::PathBuf>("config") {
-        let (_, text) = read_file(path)?;
+        let (_, text) = file::read_file(path)?;
         let table: toml::Table = text.parse().map_err(|error| format!("--config {}: {error}", path.display()))?;
         given.extend(table.into_iter().map(|(name, value)| (name, value.to_string())));
     }
@@ -158,7 +160,7 @@ fn text(given: &BTreeMap<String, String>) -> Result<String, String> {
             None => out.push_str(&format!("#{name} = {example}\n")),
         }
     }
-    toml::from_str::<File>(&out).map_err(|error| error.to_string())?;
+    file::parse(&out).map_err(|complaint| complaint.to_string())?;
     Ok(out)
 }
 
@@ -207,6 +209,7 @@ mod tests {
     use base::limits::{DATABASES_MAX, VALUE_BYTES_MAX};
     use base::versions::OLDEST;
 
+    use super::super::file::File;
     use super::super::{IO_THREADS_MAX, Options};
     use super::*;
 
@@ -228,7 +231,7 @@ mod tests {
     }
 
     fn file(text: &str) -> File {
-        toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        file::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
     #[test]

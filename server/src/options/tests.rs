@@ -12,7 +12,7 @@ fn arguments() -> StartArguments {
 }
 
 fn file(text: &str) -> File {
-    toml::from_str(text).expect("a file that can be read")
+    file::parse(text).expect("a file that can be read")
 }
 
 #[test]
@@ -47,18 +47,22 @@ fn the_disk_and_the_cache_have_settings() {
     let text = "disk-low-mark = '1GiB'\nmemory-quota = '64MiB'\ncache-policy = 'lru'";
     let options = Options::check(arguments(), file(text)).expect("it is complete");
     let cache = CacheSettings { quota_bytes: 64 << 20, policy: CachePolicy::Lru };
-    assert_eq!((options.disk_low_mark, options.cache), (Some(1 << 30), cache));
+    assert_eq!((options.disk_low_mark, options.cache), (Some(DiskMark::Bytes(1 << 30)), cache));
     let flags = StartArguments {
-        disk_low_mark: Some(Size(0)),
+        disk_low_mark: Some(DiskMark::Bytes(0)),
         memory_quota: Some(Size(5)),
         cache_policy: Some(CachePolicy::Lfu),
         ..arguments()
     };
     let options = Options::check(flags, file(text)).expect("it is complete");
     let cache = CacheSettings { quota_bytes: 5, policy: CachePolicy::Lfu };
-    assert_eq!((options.disk_low_mark, options.cache), (Some(0), cache));
+    assert_eq!((options.disk_low_mark, options.cache), (Some(DiskMark::Bytes(0)), cache));
     let wrong = Options::check(arguments(), file("cache-policy = 'random'")).expect_err("there is none");
     assert!(wrong.contains("fifo, lru, lfu or s3-fifo"), "{wrong}");
+    let of_file = |text: &str| Options::check(arguments(), file(text)).map(|options| options.disk_low_mark);
+    assert_eq!(of_file("disk-low-mark = '5%'"), Ok(Some(DiskMark::Percent(5))));
+    assert!(of_file("disk-low-mark = '100%'").is_err_and(|error| error.contains("from 0% to 99%")));
+    assert!(of_file("disk-low-mark = '5 parts'").is_err_and(|error| error.contains("as 5%")));
 }
 
 #[test]
@@ -103,7 +107,6 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert!(complaint(&|a| a.io_threads = Some(65)).contains("choose 1 to 64"));
     assert!(complaint(&|a| a.maxclients = Some(0)).contains("at least 1"));
     assert!(complaint(&|a| a.fault_sync_delay = Some(60_001)).contains("at most 60000 ms"));
-    assert!(toml::from_str::<File>("nodes = 3").is_err(), "unknown names are not ignored");
 }
 
 #[test]

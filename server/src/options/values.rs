@@ -47,6 +47,47 @@ impl FromStr for Size {
     }
 }
 
+/// A part of a disk: as [`Size`], or in percent of all of it (`5%`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskMark {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many hundredths of the disk, at most 99.
+    Percent(u8),
+}
+
+impl DiskMark {
+    /// In bytes, of a disk with so many.
+    pub(crate) fn of(self, total: u64) -> u64 {
+        match self {
+            DiskMark::Bytes(bytes) => bytes,
+            DiskMark::Percent(percent) => (u128::from(total) * u128::from(percent) / 100) as u64,
+        }
+    }
+
+    /// Whether there is to be no mark.
+    pub(crate) fn is_none(self) -> bool {
+        matches!(self, DiskMark::Bytes(0) | DiskMark::Percent(0))
+    }
+}
+
+impl FromStr for DiskMark {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DiskMark, String> {
+        let Some(percent) = text.trim_end().strip_suffix('%') else {
+            let size: Result<Size, String> = text.parse();
+            return size
+                .map(|Size(bytes)| DiskMark::Bytes(bytes))
+                .map_err(|error| format!("{error}, or a part of the disk, as 5%"));
+        };
+        let percent: Option<u8> = percent.trim_end().parse().ok().filter(|percent| *percent < 100);
+        percent.map(DiskMark::Percent).ok_or_else(|| {
+            format!("{text:?} is no part of a disk; write a whole number from 0% to 99%, for example 5%")
+        })
+    }
+}
+
 /// A length of time: `5s`, `500ms`, or bare seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wait(pub Duration);

@@ -173,6 +173,41 @@ fn a_broken_connection_is_told_and_made_anew_but_nothing_is_sent_twice() {
     assert_eq!(log[..], ["HELLO 3", "set a 1", "die", "HELLO 3", "get a"]);
 }
 
+/// Of several nodes the first that answers is used, and the next one when the connection is lost.
+#[test]
+fn several_nodes_are_tried_in_turn() {
+    let (first, second) = (Server::start(None), Server::start(None));
+    let dead = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
+    // Connections are made to it, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let of = |server: &Server| format!("127.0.0.1:{}", server.port);
+    let at = format!("{dead},{},{},{}", silent.local_addr().expect("an address"), of(&first), of(&second));
+    let output = run(&["cli", "--at", &at], Some("set a 1\ndie\nset a 2\nget a\n"));
+    assert_eq!(told(&output), (1, "OK\nOK\n2\n"));
+    let said = text(&output.stderr);
+    assert!(said.contains("DIE may or may not have been carried out"), "{said}");
+    assert!(said.contains(&format!("Connected to {} now.", of(&second))), "{said}");
+    let log = |server: &Server| server.log.lock().expect("no panic").clone();
+    assert_eq!(log(&first), ["HELLO 3", "set a 1", "die"], "nothing is sent twice");
+    assert_eq!(log(&second), ["HELLO 3", "set a 2", "get a"]);
+    // Both die, and the first one is asked again.
+    let at = format!("{},{}", of(&first), of(&second));
+    let output = run(&["cli", "--resp2", "--at", &at], Some("die\ndie\nget a\n"));
+    assert_eq!(told(&output), (1, "1\n"));
+    // The variable that names nodes to all commands; -p beats it.
+    let with_variable = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dictum"));
+        let output = command.arg("cli").args(more).env("DICTUM_AT", format!("{dead},{}", of(&second))).output();
+        told(&output.expect("it runs")).1.to_owned()
+    };
+    assert_eq!(with_variable(&["get", "a"]), "2\n");
+    assert_eq!(with_variable(&["-p", &first.port.to_string(), "get", "a"]), "1\n");
+    let both = run(&["cli", "--at", &at, "-p", "1", "get", "a"], None);
+    assert!(!both.status.success() && text(&both.stderr).contains("cannot be used with"), "{both:?}");
+    let none = run(&["cli", "--at", &format!("{dead},a:b"), "get", "a"], None);
+    assert!(text(&none.stderr).contains("HOST:PORT"), "{none:?}");
+}
+
 #[test]
 fn passwords() {
     let server = Server::start(Some("secret"));
@@ -239,6 +274,6 @@ fn a_closed_or_full_output_ends_a_command_without_a_panic() {
         assert_eq!(said(Stdio::from(writer)), (Some(141), String::new()), "{arguments:?}");
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
         let (code, text) = said(Stdio::from(full));
-        assert!(code == Some(1) && text.contains("cannot be written"), "{arguments:?}: {code:?} {text}");
+        assert!(code == Some(1) && text.contains("No space left on device"), "{arguments:?}: {code:?} {text}");
     }
 }

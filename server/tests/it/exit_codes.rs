@@ -15,7 +15,7 @@ use crate::common::{dictum, eventually, free_ports, output, wait_for};
 use crate::start::start_command;
 
 /// A node alone, and its ports.
-fn start(dir: &Path, more: &[&str]) -> (Process, [u16; 3]) {
+pub fn start(dir: &Path, more: &[&str]) -> (Process, [u16; 3]) {
     wait_for("a node", || {
         let ports = free_ports();
         match Process::start(start_command(dir, ports, more)) {
@@ -44,12 +44,14 @@ fn ends(command: impl Fn([u16; 3]) -> Command, says: &str) -> Option<i32> {
 
 /// The same at addresses that the system chooses, as it ends before others need to know them.
 fn ends_at_any(words: &[&str], dir: &Path, says: &str) -> Option<i32> {
-    let command = |_: [u16; 3]| {
-        let mut command = dictum(&["start", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--peer", "127.0.0.1:0"]);
-        command.args(words).arg("--dir").arg(dir);
-        command
-    };
-    ends(command, says)
+    let addresses = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--peer", "127.0.0.1:0"];
+    ends(|_| start_with(&[&addresses[..], words].concat(), dir), says)
+}
+
+fn start_with(words: &[&str], dir: &Path) -> Command {
+    let mut command = dictum(&["start"]);
+    command.args(words).arg("--dir").arg(dir);
+    command
 }
 
 #[test]
@@ -89,7 +91,15 @@ fn wrong_settings_end_with_2() {
     let file = folder.path().join("dictum.toml");
     fs::write(&file, "nodes = 3").expect("a file");
     let config = ["--config", file.to_str().expect("it is text")];
-    assert_eq!(ends_at_any(&config, &own, "unknown field `nodes`"), Some(2));
+    assert_eq!(ends_at_any(&config, &own, "dictum.toml:1: there is no setting nodes; node is perhaps meant"), Some(2));
+    for (setting, says) in [
+        ("resp = 7001", "dictum.toml:1: resp = 7001: an address like \"127.0.0.1:7001\" is wanted (in quotes)"),
+        ("log-level = \"loud\"", "dictum.toml:1: log-level: \"loud\" is not a log level"),
+    ] {
+        fs::write(&file, setting).expect("a file");
+        let named = ["--node", "n1", "--cluster", "n1=127.0.0.1:1", "--config", config[1]];
+        assert_eq!(ends(|_| start_with(&named, &own), says), Some(2));
+    }
     fs::create_dir(&foreign).expect("a folder");
     fs::write(foreign.join("letters.txt"), "dear").expect("a file");
     assert_eq!(ends_at_any(&one, &foreign, "letters.txt"), Some(2));

@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use node::rdb::{Item, RdbReader};
 use tempfile::tempdir;
@@ -243,4 +244,122 @@ fn a_disk_without_room_is_told_before_anything_is_written() {
     });
     assert_eq!(refused, "-ERR the disk of this node has no room for the file; ask another node");
     wait_for("the scratch folder is gone", || is_empty(&folder.path().join("full-sync")).then_some(()));
+}
+
+/// A real Redis with nothing but a file that it loads at its start; ended when this is dropped.
+struct Redis {
+    child: Child,
+    resp: String,
+}
+
+impl Redis {
+    fn start(folder: &Path, file: &str) -> Redis {
+        wait_for("a redis-server", || {
+            let [port] = free_ports();
+            let mut command = Command::new("redis-server");
+            command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+            command.arg("--dir").arg(folder).args(["--dbfilename", file]).stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("it is installed");
+            let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+            let mut said = Vec::new();
+            for line in lines.map_while(Result::ok) {
+                if line.contains("Ready to accept connections") {
+                    return Some(Redis { child, resp: format!("127.0.0.1:{port}") });
+                }
+                said.push(line);
+            }
+            child.wait().expect("it has ended");
+            // Another test may have been quicker to take the port.
+            assert!(said.iter().any(|line| line.contains("in use")), "it does not load the file: {said:#?}");
+            None
+        })
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It has ended by itself if that fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// All keys of a database by name: the type, the value and the deadline of each, as clients see them.
+fn seen(resp: &str, database: &str) -> Vec<(String, Vec<Value>)> {
+    let mut client = Client::connect(resp).expect("it listens");
+    let mut must = |words: &[&str]| {
+        let reply = client.call(words).expect("a reply");
+        assert!(reply.as_error().is_none(), "{words:?} at {resp}: {reply:?}");
+        reply
+    };
+    let text = |value: &Value| match value {
+        Value::Simple(text) => text.clone(),
+        other => String::from_utf8(other.as_bytes().expect("text").to_vec()).expect("text"),
+    };
+    must(&["SELECT", database]);
+    let Value::Array(keys) = must(&["KEYS", "*"]) else { panic!("an array") };
+    let mut keys: Vec<String> = keys.iter().map(text).collect();
+    keys.sort();
+    let of = |key: String| {
+        let kind = text(&must(&["TYPE", &key]));
+        let asked: &[&[&str]] = match kind.as_str() {
+            "string" => &[&["GET", &key]],
+            "list" => &[&["LRANGE", &key, "0", "-1"]],
+            "hash" => &[&["HGET", &key, "f"], &["HGET", &key, "g"], &["HLEN", &key]],
+            "set" => &[&["SMISMEMBER", &key, "a", "b", "c", "d"], &["SCARD", &key]],
+            "zset" => &[&["ZRANGE", &key, "0", "-1", "WITHSCORES"]],
+            "stream" => &[&["XRANGE", &key, "-", "+"], &["XPENDING", &key, "group"]],
+            other => panic!("{key} is a {other}"),
+        };
+        let mut values: Vec<Value> = asked.iter().map(|words| must(words)).collect();
+        values.extend([Value::bulk(&kind), must(&["PEXPIRETIME", &key])]);
+        (key, values)
+    };
+    keys.into_iter().map(of).collect()
+}
+
+/// As docs/backup.md tells it.
+#[test]
+fn a_real_redis_loads_the_file_that_its_own_client_has_got() {
+    for program in ["redis-cli", "redis-server"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            eprintln!("skipped: {program} is not installed");
+            return;
+        }
+    }
+    let folder = tempdir().expect("a temporary folder");
+    let (node, resp) = alone(&folder.path().join("n1"), &[]);
+    eventually(&resp, &["SET", "k", "v"]);
+    fill(&resp);
+    for database in ["0", "5"] {
+        // A Redis without RedisJSON refuses files with documents.
+        let mut client = Client::connect(&resp).expect("it listens");
+        assert_eq!(client.call(&["SELECT", database]).expect("a reply"), Value::ok());
+        assert_eq!(client.call(&["DEL", "json"]).expect("a reply"), Value::Integer(1));
+    }
+    let file = folder.path().join("dump.rdb");
+    let mut command = Command::new("redis-cli");
+    command.args(["-p", resp.rsplit(':').next().expect("a port"), "--rdb"]).arg(&file).stdin(Stdio::null());
+    let got = output(command);
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    let redis = Redis::start(folder.path(), "dump.rdb");
+    for database in ["0", "5"] {
+        let (expected, found) = (seen(&resp, database), seen(&redis.resp, database));
+        assert!(
+            expected.len() > 400 && expected.iter().any(|(key, _)| key == "stream"),
+            "there is something to be seen"
+        );
+        for (ours, theirs) in expected.iter().zip(&found) {
+            assert_eq!(ours, theirs, "database {database}");
+        }
+        assert_eq!(expected.len(), found.len(), "database {database}");
+    }
+    assert_eq!(call(&redis.resp, &["FCALL", "f", "0"]), Value::Integer(7));
+    assert_eq!(
+        call(&redis.resp, &["INFO", "keyspace"])
+            .as_bytes()
+            .map(|text| text.windows(3).filter(|it| it == b"\ndb").count()),
+        Some(2)
+    );
+    assert!(node.stop(), "it ends well");
 }

@@ -119,6 +119,7 @@ fn status_and_metrics_are_real() {
     assert_eq!(cluster.ask(1, "GET /v1/keys/9", &[], b"").status, 200);
     assert!(figure("dictum_keys") >= 10.0);
     assert_eq!(figure("dictum_has_leader"), 1.0);
+    wait_for("all that vote are counted", || (figure("dictum_failures_borne") == 1.0).then_some(()));
     assert!(figure("dictum_commands_total") > 0.0);
     // Ten writes one after the other, each on this node's disk or in a message to it.
     assert!(figure("dictum_journal_syncs_total") >= 1.0);
@@ -155,7 +156,10 @@ fn alerts_and_the_dashboard_go_by_metrics_that_there_are() {
         words.filter(|word| word.starts_with("dictum_") || word.starts_with("process_")).collect()
     };
     let (of_rules, of_dashboard) = (names_in(rules), names_in(dashboard));
-    assert!(of_rules.len() >= 12 && of_dashboard.len() >= 25, "{of_rules:?} {of_dashboard:?}");
+    assert!(
+        of_rules.contains(&"dictum_failures_borne") && of_rules.len() >= 12 && of_dashboard.len() >= 25,
+        "{of_rules:?} {of_dashboard:?}"
+    );
     let names = [of_rules, of_dashboard].concat();
     for name in names {
         let has = |text: &String| {
@@ -224,6 +228,10 @@ fn a_killed_leader_loses_nothing_that_was_confirmed() {
         writers.into_iter().flat_map(|writer| writer.join().expect("a good writer")).collect()
     });
     wait_for("another leader", || (ask(&alive[0].http, "GET /readyz", &[], b"").ok()?.status == 200).then_some(()));
+    wait_for("that no further failure is borne", || {
+        let metrics = String::from_utf8(ask(&alive[0].http, "GET /metrics", &[], b"").ok()?.body).ok()?;
+        metrics.lines().any(|line| line == "dictum_failures_borne 0").then_some(())
+    });
     let all = ask(&alive[1].http, "GET /getDictionary", &[], b"").expect("an answer").json();
     for key in &written {
         assert_eq!(all[key], json!(key));

@@ -38,6 +38,7 @@ mod step_over;
 mod synced;
 mod systemd;
 mod unsafe_recover;
+mod unwritten;
 mod versions;
 mod web_pages;
 mod workers;

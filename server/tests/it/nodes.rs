@@ -76,6 +76,17 @@ fn a_drained_node_costs_no_error_and_its_votes_go_where_they_can() {
             said.starts_with("voters        3 of 5 nodes (set): one failure is borne\nauto-replace  after 600 s\n"),
             "{said}"
         );
+        let listed = node_command(asked, &["list"]);
+        let of_all = |name: &str, value: u64| listed.len() == 5 && listed.iter().all(|node| node[name] == value);
+        assert!(of_all("voters", 3) && of_all("founders", 5) && of_all("auto_replace", 600), "{listed:?}");
+        let table = String::from_utf8(output(dictum(&["node", "list", "--at", asked])).stdout).expect("it is text");
+        assert!(
+            table.contains(
+                "3 nodes vote in each partition: one failure is borne.\nA node that is gone is replaced after 600 s.\n"
+            ),
+            "{table}"
+        );
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "it fits 80 columns: {table}");
         // Four of the bucket and the default one have three each, the council has five.
         let votes = |nodes: &[Json]| nodes.iter().filter_map(|node| node["votes"].as_u64()).sum::<u64>();
         wait_for("three votes in each of five", || (votes(&node_command(asked, &["list"])) == 20).then_some(()));

@@ -68,7 +68,7 @@ fn what_was_acknowledged_is_there_after_a_stop_and_after_a_kill() {
 #[test]
 fn below_the_low_disk_mark_a_node_reads_and_takes_no_writes() {
     let folder = tempdir().expect("a temporary folder");
-    let node = Alone::start(folder.path(), &["--disk-low-mark", "0"]);
+    let node = Alone::start(folder.path(), &["--disk-low-mark", "0%"]);
     eventually(&node.resp, &["SET", "key", "value"]);
     node.stop();
     // No disk has so much room.
