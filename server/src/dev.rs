@@ -226,6 +226,7 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
         (0..arguments.nodes).map(|index| format!("n{}={}", index + 1, address(PEER_OFFSET, index))).collect();
     let cluster = members.join(",");
     let secret = init::find_or_make(folder)?;
+    let authority = init::find_or_make_authority(folder)?;
     Ok((0..arguments.nodes)
         .map(|index| {
             let name = format!("n{}", index + 1);
@@ -247,6 +248,8 @@ fn plan(arguments: &DevArguments, folder: &Path) -> Result<Vec<Plan>, String> {
                 &http,
                 "--cluster-secret",
                 secret.to_string_lossy().as_ref(),
+                "--tls-ca",
+                authority.to_string_lossy().as_ref(),
                 "--dir",
                 dir.to_string_lossy().as_ref(),
             ]

@@ -13,6 +13,7 @@
 
 mod busy;
 mod carry_out;
+mod client_handshakes;
 mod clients;
 mod news;
 mod output;
@@ -41,6 +42,7 @@ use storage::{CacheSettings, CachedStore, Files, LsmStore};
 use crate::admission::Admission;
 use crate::alarm::Alarm;
 use crate::bridge::{ReplyLine, Request, Requests};
+use crate::client_tls::ClientSecurity;
 use crate::clock::Clock;
 use crate::errands::Errands;
 use crate::full_sync::FullSyncs;
@@ -50,6 +52,7 @@ use crate::peer_tls::PeerSecurity;
 use crate::systemd::Notifier;
 use crate::transfers::{self, Transfers};
 use busy::Busy;
+use client_handshakes::{ClientDoor, Handshaken};
 use clients::NumberHasher;
 use peers::{Arrival, Handshakes, Ourselves, Peers};
 use porters::Porters;
@@ -104,6 +107,8 @@ pub(crate) enum Control {
     Resolved(NodeId, io::Result<SocketAddr>),
     /// A link to a peer has its handshake behind it.
     Arrived(Box<Arrival>),
+    /// A client has its handshake behind it, or there is none.
+    Handshaken(u64, Handshaken),
 }
 
 /// Brings [`Control`] messages to the loop.
@@ -187,6 +192,8 @@ pub(crate) struct Parts {
     pub(crate) admission: Admission,
     /// How links to other nodes are secured, if they are.
     pub(crate) security: Option<PeerSecurity>,
+    /// How clients are spoken to under TLS, if they are.
+    pub(crate) clients_by: Option<ClientSecurity>,
     /// Most descriptors of callers whose handshakes are under way.
     pub(crate) handshakes_max: usize,
     /// Holds conversations for clients.
@@ -297,7 +304,8 @@ impl EventLoop {
             speaks: parts.speaks,
             incarnation: parts.incarnation,
         };
-        let sockets = Sockets::new(FIRST_CLIENT, poll.registry())?;
+        let door = parts.clients_by.map(|security| ClientDoor::start(security, messenger.clone())).transpose()?;
+        let sockets = Sockets::new(FIRST_CLIENT, poll.registry(), door.clone())?;
         let persisted = parts.journal.persisted();
         let mut peers = Peers::new(ourselves, parts.moved, FIRST_LINK, parts.seed, messenger.clone());
         peers.admit_by(parts.admission);
@@ -337,7 +345,7 @@ impl EventLoop {
             vital_signs: VitalSigns::new(parts.notifier),
             buffer: vec![0; READ_BYTES],
             sockets,
-            porters: Porters::start(parts.porters, parts.clock, &alarm)?,
+            porters: Porters::start(parts.porters, parts.clock, &alarm, door.as_ref())?,
             virtual_clients: HashMap::default(),
             taken_requests: Vec::new(),
             persisted,

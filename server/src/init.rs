@@ -9,22 +9,26 @@ use std::process::ExitCode;
 use clap::Args;
 use tls::ClusterSecret;
 
+use crate::client_tls::{AUTHORITY_FILE, make_authority};
 use crate::peer_tls::write_private;
 
 /// The file that is made.
 const SECRET_FILE: &str = "cluster.secret";
+/// The folder with the authority, beside it.
+const TLS_FOLDER: &str = "tls";
 
 /// Arguments of `dictum init`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  \
     dictum init --dir /etc/dictum\n  \
-    scp /etc/dictum/cluster.secret n2:/etc/dictum/            and to n3\n  \
+    scp -r /etc/dictum/cluster.secret /etc/dictum/tls n2:/etc/dictum/     and to n3\n  \
     dictum start --node n1 --cluster n1=10.0.0.1:9001,n2=10.0.0.2:9001,n3=10.0.0.3:9001 \\\n      \
-      --cluster-secret /etc/dictum/cluster.secret --dir /var/lib/dictum\n\n\
-    Everybody who has the file can be a node: give it to machines by a way that nobody else can read, never as an argument.\n\n\
+      --cluster-secret /etc/dictum/cluster.secret --tls-ca /etc/dictum/tls --dir /var/lib/dictum\n\n\
+    Everybody who has the files can be a node: give them to machines by a way that nobody else can read, never as an argument.\n\
+    Clients trust tls/ca.pem, which is no secret.\n\n\
     Exit code: 0 if it was made, 1 if not.")]
 pub struct InitArguments {
-    /// The folder for the secret; made if missing, for its owner alone
+    /// The folder for the secret and the authority; made if missing, for its owner alone
     #[arg(long, value_name = "FOLDER")]
     dir: PathBuf,
 }
@@ -32,12 +36,15 @@ pub struct InitArguments {
 /// Makes the secret of a cluster.
 #[must_use]
 pub fn run(arguments: InitArguments) -> ExitCode {
-    match make(&arguments.dir) {
+    let made = make(&arguments.dir).and_then(|path| make_authority(&arguments.dir.join(TLS_FOLDER)).map(|()| path));
+    match made {
         Ok(path) => {
-            let path = path.display();
+            let (path, tls) = (path.display(), arguments.dir.join(TLS_FOLDER));
+            let tls = tls.display();
             lab::say_line!(
-                "made {path}, which its owner alone can read: who has it can be a node of the cluster.\n\
-                 Copy it to each machine by a way that nobody else can read, and start every node with\n  --cluster-secret {path}"
+                "made {path} and {tls}, which their owner alone can read: who has them can be a node of the cluster.\n\
+                 Copy them to each machine by a way that nobody else can read, and start every node with\n  --cluster-secret {path} --tls-ca {tls}\n\
+                 Clients trust {tls}/ca.pem, which is no secret: redis-cli --tls --cacert {tls}/ca.pem"
             );
             ExitCode::SUCCESS
         }
@@ -61,6 +68,16 @@ pub(crate) fn make(folder: &Path) -> Result<PathBuf, String> {
         _ => format!("{} cannot be written: {error}", path.display()),
     })?;
     Ok(path)
+}
+
+/// The folder with the authority in a folder, which is made if there is none.
+pub(crate) fn find_or_make_authority(folder: &Path) -> Result<PathBuf, String> {
+    let path = folder.join(TLS_FOLDER);
+    match path.join(AUTHORITY_FILE).try_exists() {
+        Ok(true) => Ok(path),
+        Ok(false) => make_authority(&path).map(|()| path),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
 }
 
 /// The one in a folder, which is made if there is none.

@@ -22,6 +22,7 @@ pub mod bucket;
 mod caches;
 pub mod check;
 pub mod cli;
+pub mod client_tls;
 pub mod clock_command;
 pub mod dev;
 pub mod http;

@@ -4,6 +4,7 @@ mod arguments;
 mod doors;
 mod file;
 pub(crate) mod sample;
+mod tls;
 mod values;
 mod words;
 mod workers;
@@ -21,6 +22,7 @@ use base::{NodeId, PartitionId, Position};
 use node::{Level, Member};
 use storage::{CachePolicy, CacheSettings};
 
+use crate::client_tls::{CertificateSource, PlainText};
 use crate::fault::DELAY_MAX;
 use crate::peer_tls::PeerTlsMode;
 use crate::{memory, secrets};
@@ -83,6 +85,10 @@ pub struct Options {
     pub cluster_secret: Option<PathBuf>,
     /// Which links are taken then.
     pub peer_tls: PeerTlsMode,
+    /// Where the certificate for clients comes from, if they may speak TLS.
+    pub certificate: Option<CertificateSource>,
+    /// Which clients may speak in plain text.
+    pub plain_text: PlainText,
     /// A new node may begin without a secret where other machines reach it.
     pub insecure: bool,
     /// The data folder.
@@ -309,6 +315,12 @@ impl Options {
         if cluster_secret.is_none() && peer_tls.is_some() {
             return Err("--peer-tls is for links under TLS, and these need --cluster-secret FILE too".to_owned());
         }
+        let (certificate, plain_text) = self::tls::read(self::tls::Given {
+            authority: arguments.tls_ca.or(file.tls_ca),
+            certificate: arguments.tls_cert.or(file.tls_cert),
+            key: arguments.tls_key.or(file.tls_key),
+            plain_text: arguments.plaintext.or(file.plaintext),
+        })?;
         let options = Options {
             name,
             founding,
@@ -327,6 +339,8 @@ impl Options {
             moved,
             cluster_secret,
             peer_tls: peer_tls.unwrap_or_default(),
+            certificate,
+            plain_text,
             insecure: doors::insecure(arguments.insecure.or(file.insecure))?,
             dir,
             password,

@@ -89,7 +89,7 @@ fn load_key(folder: &Path) -> Result<NodeKey, String> {
 
 /// Who may read a file that is a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Readers {
+pub(crate) enum Readers {
     /// Its owner, and no link is followed: it stands in a node's folder.
     Owner,
     /// Its group, too: an operator has named it, and secrets that Kubernetes mounts are links to files of root and a group.
@@ -100,7 +100,7 @@ enum Readers {
 ///
 /// # Errors
 /// The text names the fault and the way to mend it.
-fn read_private(path: &Path, readers: Readers) -> Result<Vec<u8>, String> {
+pub(crate) fn read_private(path: &Path, readers: Readers) -> Result<Vec<u8>, String> {
     let (flags, forbidden) = match readers {
         Readers::Owner => (rustix::fs::OFlags::NOFOLLOW, 0o077),
         Readers::Group => (rustix::fs::OFlags::empty(), 0o037),

@@ -5,8 +5,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +21,7 @@ use storage::{CachedStore, Files, FolderError, Journal, JournalOptions, LsmOptio
 
 use crate::admission::Admission;
 use crate::bridge::bridge;
+use crate::client_tls::ClientSecurity;
 use crate::clock::Clock;
 use crate::errands::{self, Errands};
 use crate::event_loop::{self, Control, Ending, Frame, Messenger, Parts};
@@ -301,6 +302,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let messenger = frame.messenger.clone();
     let tell: full_sync::Tell = Arc::new(move |sync, error| messenger.tell(Control::FullSyncEnded(sync, error)));
     let full_syncs = FullSyncs::new(&resp, options, tell);
+    let (clients_by, certificates) = secure_clients(options, &standing)?.unzip();
     let password = Password::new(options.password.clone());
     let http_options = HttpOptions {
         node: options.name.clone(),
@@ -311,6 +313,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         dir: options.dir.clone(),
         visitors,
         connections_max: shares.http,
+        clients_by: clients_by.clone(),
     };
     let serve_http = move || {
         if let Err(error) = http::serve(http, bridge, http_options) {
@@ -334,7 +337,15 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
                     stops = true;
                     messenger.tell(Control::Stop);
                 }
-                (SIGHUP, Some(path)) => read_again(path, &password, &messenger),
+                (SIGHUP, path) if path.is_some() || certificates.is_some() => {
+                    if let Some(path) = path {
+                        read_again(path, &password, &messenger);
+                    }
+                    if let Some(certificates) = &certificates {
+                        // The thread that reads them ends with the process.
+                        let _ = certificates.send(());
+                    }
+                }
                 _ => {
                     let text =
                         "a signal that means nothing here: settings are changed by CONFIG SET, or by another start";
@@ -375,6 +386,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         moved: options.moved.clone(),
         admission,
         security,
+        clients_by,
         handshakes_max: shares.handshakes,
         errands,
         full_syncs,
@@ -515,6 +527,23 @@ fn own_names(options: &Options, standing: &Standing) -> Vec<String> {
     let machine = rustix::system::uname().nodename().to_str().unwrap_or_default().to_owned();
     let own = hosts.map(|(host, _)| host.to_owned()).chain([options.name.clone(), machine]);
     own.chain(options.http_hosts.iter().cloned()).filter(|name| !name.is_empty()).collect()
+}
+
+/// What clients are spoken to with under TLS, if they may speak it; and who reads the certificate again.
+fn secure_clients(
+    options: &Options,
+    standing: &Standing,
+) -> Result<Option<(ClientSecurity, mpsc::Sender<()>)>, Failure> {
+    let Some(source) = options.certificate.clone() else { return Ok(None) };
+    let addresses = [Some(options.resp), Some(options.http), options.cluster_address].into_iter().flatten();
+    let addresses = addresses.map(|address| address.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string());
+    let mut names: Vec<String> = own_names(options, standing).into_iter().chain(addresses).collect();
+    names.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    // A name for all there are is none that a certificate could have.
+    names.retain(|name| !name.starts_with('*') || name.starts_with("*."));
+    names.sort_unstable();
+    names.dedup();
+    ClientSecurity::start(source, options.plain_text, names).map(Some).map_err(Failure::settings)
 }
 
 /// Reads the file with the password once more. One that is not right changes nothing.

@@ -1,4 +1,4 @@
-//! Sessions between nodes that nobody else can read, change, or take part in.
+//! Sessions between nodes that nobody else can read, change, or take part in; and sessions with clients ([`ClientTls`]), which verify a certificate ([`Authority`]).
 //!
 //! ```text
 //!   the node that calls                                    the node that is called
@@ -14,13 +14,17 @@
 //! very session: it is an HMAC over what TLS exports of it, so nobody in the middle can pass it on. Before the proof nothing that the other side sends is believed,
 //! and none of it may be longer than a handshake ([`HANDSHAKE_BYTES_MAX`]).
 //!
-//! This room knows no socket, thread or clock: [`Handshake`] and [`Session`] read from and write to whatever they are given, and never block on it.
+//! This room knows no socket and no thread: [`Handshake`] and [`Session`] read from and write to whatever they are given, and never block on it.
 
+mod authority;
+mod clients;
 mod handshake;
 mod key;
 mod secret;
 mod session;
 
+pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate};
+pub use clients::{ClientHandshake, ClientProgress, ClientSession, ClientTls};
 pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
 pub use key::{KeyHash, NodeKey};
 pub use secret::ClusterSecret;

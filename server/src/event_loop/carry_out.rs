@@ -116,7 +116,7 @@ impl EventLoop {
     }
 
     /// Whoever has the connection does it.
-    fn serve(&mut self, ConnectionId(connection): ConnectionId, deed: Deed, now: Now) {
+    pub(super) fn serve(&mut self, ConnectionId(connection): ConnectionId, deed: Deed, now: Now) {
         if self.virtual_clients.contains_key(&connection) {
             self.serve_virtual(connection, deed, now);
         } else if self.porters.any() {
@@ -148,7 +148,7 @@ impl EventLoop {
             Deed::Pause(paused) => line.pause(paused),
             Deed::Close => self.remove_virtual(connection, now),
             // It has no socket. The ticket tells so as it goes.
-            Deed::HandOver(_) => {}
+            Deed::HandOver(_) | Deed::Secured(_) => {}
         }
     }
 

@@ -5,14 +5,16 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use base::Time;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
-use mio::net::TcpStream;
 use node::{ConnectionId, Input, OutputLimit};
 
 use super::output::Output;
+use crate::client_tls::ClientSocket;
 
 /// One client socket.
 pub(super) struct Client {
-    pub(super) stream: TcpStream,
+    pub(super) stream: ClientSocket,
+    /// Nothing was read from it yet: its first byte tells in which language it speaks.
+    pub(super) is_new: bool,
     /// What the node knows it by.
     pub(super) connection: u64,
     pub(super) output: Output,
@@ -40,6 +42,11 @@ pub(super) struct Client {
 const TOLD_BYTES_MIN: usize = 64 * 1024;
 
 impl Client {
+    /// Whether it is still to get something, be it from its session.
+    pub(super) fn is_owed(&self) -> bool {
+        self.output.waiting_bytes() > 0 || self.stream.wants_write()
+    }
+
     /// What the node is to be told of what waits, if that has changed enough.
     pub(super) fn unread_news(&mut self) -> Option<Input<'static>> {
         let bytes = self.output.waiting_bytes();

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use base::Now;
 use node::{ConnectionId, DiskRoom, FullSync, Input, Listener};
 
+use super::sockets::Deed;
 use super::{Control, EventLoop, STOP_TIMEOUT};
 use crate::bridge::Request;
 use crate::log;
@@ -162,6 +163,10 @@ impl EventLoop {
             Control::Password(password) => self.node.step(now, Input::Password(password), &mut self.outbox),
             Control::Resolved(peer, address) => {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);
+            }
+            Control::Handshaken(connection, outcome) => {
+                self.serve(ConnectionId(connection), Deed::Secured(outcome), now);
+                self.porters.hand_over();
             }
             Control::Arrived(arrival) => self.peers.arrive(*arrival, self.poll.registry(), now.time),
         }

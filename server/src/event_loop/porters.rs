@@ -29,6 +29,7 @@ use mio::net::TcpStream;
 use mio::{Events, Poll, Token};
 use node::{ConnectionId, Input};
 
+use super::client_handshakes::ClientDoor;
 use super::clients::NumberHasher;
 use super::sockets::{Deed, Sockets};
 use super::{EVENTS_MAX, READ_BYTES, Step};
@@ -119,7 +120,12 @@ enum Task {
 
 impl Porters {
     /// Starts so many, maybe none.
-    pub(super) fn start(count: usize, clock: Clock, of_loop: &Arc<Alarm>) -> io::Result<Porters> {
+    pub(super) fn start(
+        count: usize,
+        clock: Clock,
+        of_loop: &Arc<Alarm>,
+        door: Option<&ClientDoor>,
+    ) -> io::Result<Porters> {
         let start = |number: usize| {
             let poll = Poll::new()?;
             let of_porter = Alarm::new(poll.registry(), ALARM)?;
@@ -133,7 +139,7 @@ impl Porters {
                 of_porter,
             });
             let own = Own {
-                sockets: Sockets::new(FIRST_CLIENT, poll.registry())?,
+                sockets: Sockets::new(FIRST_CLIENT, poll.registry(), door.cloned())?,
                 poll,
                 clock,
                 desk: Arc::clone(&desk),

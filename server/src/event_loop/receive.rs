@@ -40,7 +40,7 @@ need to do one of the above things in order for the server to start accepting co
 const REFUSED_LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the other end is on this machine. An address of IPv4 within one of IPv6 counts as itself.
-fn is_of_this_machine(address: IpAddr) -> bool {
+pub(super) fn is_of_this_machine(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 

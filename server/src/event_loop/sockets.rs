@@ -3,6 +3,8 @@
 //! Whoever polls for them owns them: the loop itself, or a porter (`porters.rs`). Both do it here. What a socket brings goes to `step`; for the loop that is the
 //! node, for a porter the batch that the loop takes next.
 
+mod securing;
+
 use std::io::{self, ErrorKind, Read};
 use std::time::Duration;
 
@@ -13,12 +15,17 @@ use mio::{Interest, Registry, Token};
 use node::{ConnectionId, Input, OutputLimit};
 
 use super::Step;
+use super::client_handshakes::{ClientDoor, Handshaken};
 use super::clients::{Client, Clients};
 use super::output::Output;
+use crate::client_tls::ClientSocket;
 use crate::{full_sync, log};
 
 /// A client that the node has closed has so long to take its last replies. One that has ended its side has so long to take any of what waits for it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Of what a poll tells.
+pub(super) const WATCHED: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// What the node wants done with a connection, in this order within a turn.
 #[derive(Debug)]
@@ -33,6 +40,8 @@ pub(super) enum Deed {
     Close,
     /// Its socket goes to somebody else, with the replies that it has not taken yet.
     HandOver(full_sync::Ticket),
+    /// Its handshake is over.
+    Secured(Handshaken),
 }
 
 /// See the file's head.
@@ -40,6 +49,8 @@ pub(super) struct Sockets {
     clients: Clients,
     /// Of the poll that watches them.
     registry: Registry,
+    /// Where clients speak TLS, too.
+    door: Option<ClientDoor>,
     /// The token of the first place.
     first_token: usize,
     /// Places in whose sockets something may lie that was not read.
@@ -55,10 +66,11 @@ impl Sockets {
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub(super) fn new(first_token: usize, registry: &Registry) -> io::Result<Sockets> {
+    pub(super) fn new(first_token: usize, registry: &Registry, door: Option<ClientDoor>) -> io::Result<Sockets> {
         Ok(Sockets {
             clients: Clients::default(),
             registry: registry.try_clone()?,
+            door,
             first_token,
             unread: Vec::new(),
             slow: Vec::new(),
@@ -76,9 +88,10 @@ impl Sockets {
     /// When the poll does not take it: the client has gone in the meantime.
     pub(super) fn insert(&mut self, mut stream: TcpStream, connection: u64) -> io::Result<()> {
         let token = Token(self.first_token + self.clients.next_place());
-        self.registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.registry.register(&mut stream, token, WATCHED)?;
         self.clients.insert(Client {
-            stream,
+            stream: ClientSocket::Plain(stream),
+            is_new: true,
             connection,
             output: Output::default(),
             told_unread: 0,
@@ -143,11 +156,12 @@ impl Sockets {
     ) -> usize {
         let place = event.token().0 - self.first_token;
         let Some(client) = self.clients.get(place) else { return 0 };
-        if event.is_writable() && client.output.waiting_bytes() > 0 {
+        if event.is_writable() && client.is_owed() {
             let before = client.output.waiting_bytes();
             let flushed = client.output.flush(&mut client.stream);
             let after = client.output.waiting_bytes();
-            if flushed.is_err() || (client.closing && after == 0) {
+            if flushed.is_err() || (client.closing && !client.is_owed()) {
+                client.stream.close();
                 self.remove(place, step);
                 return 0;
             }
@@ -192,9 +206,16 @@ impl Sockets {
         match client.stream.read(buffer) {
             Ok(0) => self.on_end(place, now, step),
             Ok(count) => {
-                if count == buffer.len() || client.half_closed {
+                if client.stream.may_have_more(count, buffer.len()) || client.half_closed {
                     self.unread.push(place);
                 }
+                if std::mem::take(&mut client.is_new)
+                    && self.door.is_some()
+                    && !self.let_in(place, &buffer[..count], step)
+                {
+                    return count;
+                }
+                let Some(client) = self.clients.get(place) else { return count };
                 step(Input::Received { connection: ConnectionId(client.connection), bytes: &buffer[..count] });
                 return count;
             }
@@ -249,9 +270,11 @@ impl Sockets {
                 }
             }
             Deed::HandOver(ticket) => self.hand_over(place, ticket, step),
+            Deed::Secured(outcome) => self.go_on_secured(place, outcome, step),
             Deed::Close => {
                 client.closing = true;
-                if client.output.waiting_bytes() == 0 {
+                if !client.is_owed() {
+                    client.stream.close();
                     self.remove(place, step);
                 } else if client.is_too_slow(now) {
                     self.cut_off(place, step);
@@ -266,7 +289,15 @@ impl Sockets {
 
     /// The node hears that the connection is closed: what becomes of it is the business of others.
     fn hand_over(&mut self, place: usize, ticket: full_sync::Ticket, step: &mut Step<'_>) {
-        let Some(Client { mut stream, connection, output, .. }) = self.clients.remove(place) else { return };
+        if !self.clients.get(place).is_some_and(|client| matches!(client.stream, ClientSocket::Plain(_))) {
+            // The ticket tells the client so as it goes.
+            return;
+        }
+        let Some(Client { stream: ClientSocket::Plain(mut stream), connection, output, .. }) =
+            self.clients.remove(place)
+        else {
+            return;
+        };
         // If the poll cannot let it go, it is closed: its events would be taken for those of the next client in this place.
         if self.registry.deregister(&mut stream).is_ok() {
             ticket.take_over(stream.into(), output.into_unsent());

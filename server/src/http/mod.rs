@@ -12,6 +12,7 @@ mod client;
 mod conditions;
 mod connections;
 mod dictionary;
+mod door;
 mod guesses;
 mod health;
 mod keys;
@@ -44,10 +45,12 @@ use utoipa_axum::routes;
 use wire::Value;
 
 use crate::bridge::Bridge;
+use crate::client_tls::ClientSecurity;
 use crate::journal::sync_times::SyncTimes;
 use crate::secrets::Password;
 use client::{Failure, Pool};
 use connections::Connections;
+use door::{Door, Visit};
 use guesses::{Guesses, HasShown};
 use levels::Levels;
 use metrics::HttpCounts;
@@ -89,6 +92,8 @@ pub struct HttpOptions {
     pub journal_syncs: Arc<SyncTimes>,
     /// The node's folder, of whose disk it is told how much room it has.
     pub dir: PathBuf,
+    /// How clients are spoken to under TLS, if they are.
+    pub(crate) clients_by: Option<ClientSecurity>,
 }
 
 /// What every handler works with.
@@ -118,7 +123,8 @@ pub fn serve(listener: TcpListener, bridge: Bridge, options: HttpOptions) -> io:
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let connections_max = options.connections_max.min(CONNECTIONS_MAX);
-        accept(listener, connections_max, router(bridge, options)).await;
+        let door = options.clients_by.as_ref().map(Door::new);
+        accept(listener, connections_max, door, router(bridge, options)).await;
         Ok(())
     })
 }
@@ -129,7 +135,7 @@ pub fn fuzz_body(data: &[u8]) -> bool {
 }
 
 /// Accepts connections for ever.
-async fn accept(listener: tokio::net::TcpListener, connections_max: usize, router: Router) {
+async fn accept(listener: tokio::net::TcpListener, connections_max: usize, door: Option<Door>, router: Router) {
     let connections = Connections::new(connections_max);
     loop {
         let (stream, remote) = match listener.accept().await {
@@ -149,6 +155,7 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, route
         let Some(place) = connections.enter().await else { return };
         let inner = TowerToHyperService::new(router.clone());
         let of_requests = Arc::clone(&place);
+        let door = door.clone();
         let has_shown = HasShown::default();
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Remote(remote));
@@ -166,8 +173,15 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, route
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
             // An error here is the client's: it went away, or did not speak HTTP.
+            let serve = async {
+                match Door::let_in(door, stream, remote).await {
+                    Some(Visit::Plain(stream)) => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                    Some(Visit::Secured(stream)) => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                    None => {}
+                }
+            };
             tokio::select! {
-                _ = http.serve_connection(TokioIo::new(stream), service) => {}
+                () = serve => {}
                 () = place.made_to_go() => {}
             }
         });

@@ -10,6 +10,7 @@ use storage::CachePolicy;
 use super::WORKER_TOKEN;
 use super::doors;
 use super::values::{DiskMark, LogFormat, LogLevel, Size, StepOver, Wait};
+use crate::client_tls::PlainText;
 use crate::peer_tls::PeerTlsMode;
 
 /// Example lines for `--help`.
@@ -101,6 +102,18 @@ pub struct StartArguments {
     /// Whether links in plain text are taken, too, while nodes get the secret one after the other [default: require]
     #[arg(long, env = "DICTUM_PEER_TLS", value_name = "WHICH")]
     pub peer_tls: Option<PeerTlsMode>,
+    /// Folder with the authority of the cluster (`dictum init` makes one): clients may speak TLS then, at the same addresses, and trust its ca.pem [default: none]
+    #[arg(long, env = "DICTUM_TLS_CA", value_name = "FOLDER")]
+    pub tls_ca: Option<PathBuf>,
+    /// File with a certificate of your own instead, as PEM, and behind it those of authorities between it and the one that clients trust [default: none]
+    #[arg(long, env = "DICTUM_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// File with the key of that certificate
+    #[arg(long, env = "DICTUM_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Which clients may speak without TLS [default: loopback, those on this machine; without a certificate always]
+    #[arg(long, env = "DICTUM_PLAINTEXT", value_name = "WHICH")]
+    pub plaintext: Option<PlainText>,
     /// Let a new node begin without a secret though other machines reach its address for nodes: everybody who does so can read and write everything. Yes or no [default: no]
     #[arg(
         long,

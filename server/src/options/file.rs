@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::sample::{is_secret, name_of, settings, value_of};
 use super::values::{LogFormat, Text};
+use crate::client_tls::PlainText;
 use crate::peer_tls::PeerTlsMode;
 
 /// The settings of the file.
@@ -36,6 +37,10 @@ pub(super) struct File {
     pub(super) speak_at_most: Option<u16>,
     pub(super) cluster_secret: Option<PathBuf>,
     pub(super) peer_tls: Option<PeerTlsMode>,
+    pub(super) tls_ca: Option<PathBuf>,
+    pub(super) tls_cert: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) plaintext: Option<PlainText>,
     pub(super) insecure: Option<String>,
     pub(super) dir: Option<PathBuf>,
     pub(super) password: Option<String>,

@@ -6,6 +6,7 @@ mod burdens;
 mod caches;
 mod check;
 mod cli;
+mod client_tls;
 mod common;
 mod departures;
 mod dev;

@@ -1,0 +1,278 @@
+//! TLS for clients: the certificate that a node shows, where it comes from, and who may speak in plain text.
+//!
+//! ```text
+//!   --tls-ca FOLDER            ca.pem, ca.key: the node makes itself a certificate of the cluster's authority, at each start and once a day
+//!   --tls-cert, --tls-key      files of the operator, read again when they change, and on SIGHUP
+//! ```
+//! TLS and plain text are spoken at the same ports; the first byte tells them apart. The loop never does a handshake (`event_loop/client_handshakes.rs`).
+
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::ValueEnum;
+use mio::net::TcpStream;
+use serde::Deserialize;
+use tls::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, ClientSession, ClientTls};
+
+use crate::log;
+use crate::peer_tls::{Readers, read_private, write_private};
+
+/// The certificate of the cluster's authority, which clients get, and its key, which only nodes get.
+pub(crate) const AUTHORITY_FILE: &str = "ca.pem";
+const AUTHORITY_KEY_FILE: &str = "ca.key";
+/// How often files are looked at.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(10);
+/// No chain of certificates is longer, in bytes.
+const CHAIN_BYTES_MAX: u64 = 256 * 1024;
+
+/// Which clients may speak in plain text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlainText {
+    /// Those on this machine.
+    Loopback,
+    /// None.
+    Never,
+    /// All.
+    Always,
+}
+
+/// Where the certificate comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CertificateSource {
+    /// The folder with the cluster's authority.
+    Authority(PathBuf),
+    /// The operator's files: the chain of certificates, and the key.
+    Files(PathBuf, PathBuf),
+}
+
+/// How clients are spoken to.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientSecurity {
+    pub(crate) tls: ClientTls,
+    pub(crate) plain_text: PlainText,
+}
+
+/// Makes the authority of a cluster in a folder.
+///
+/// # Errors
+/// For people: what cannot be written.
+pub(crate) fn make_authority(folder: &Path) -> Result<(), String> {
+    let (own, key) = Authority::generate()?;
+    let written = |path: PathBuf, text: &str| {
+        write_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => format!("{} is there already, and was not touched", path.display()),
+            _ => format!("{} cannot be written: {error}", path.display()),
+        })
+    };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    // The key first: a folder with the certificate is whole.
+    written(folder.join(AUTHORITY_KEY_FILE), &key)?;
+    written(folder.join(AUTHORITY_FILE), &own)
+}
+
+impl CertificateSource {
+    /// The certificate as it is now, for a node with these names.
+    ///
+    /// # Errors
+    /// For the operator: which file, and what is wrong with it.
+    fn certificate(&self, names: &[String]) -> Result<Certificate, String> {
+        match self {
+            CertificateSource::Authority(folder) => {
+                let named = |text: String| format!("--tls-ca {}: {text}", folder.display());
+                let own = read_open(&folder.join(AUTHORITY_FILE)).map_err(named)?;
+                let key = folder.join(AUTHORITY_KEY_FILE);
+                let key = read_private(&key, Readers::Group)
+                    .map_err(|text| named(format!("{AUTHORITY_KEY_FILE}: {text}")))?;
+                Authority::from_pem(&own, &key).and_then(|authority| authority.issue(names)).map_err(named)
+            }
+            CertificateSource::Files(chain, key) => {
+                let of_chain = |text: String| format!("--tls-cert {}: {text}", chain.display());
+                let read = read_open(chain).map_err(of_chain)?;
+                let private = read_private(key, Readers::Group);
+                let private = private.map_err(|text| format!("--tls-key {}: {text}", key.display()))?;
+                Certificate::from_pem(&read, &private).map_err(of_chain)
+            }
+        }
+    }
+
+    /// When its files were last changed, as far as can be seen.
+    fn changed_at(&self) -> [Option<SystemTime>; 2] {
+        let paths = match self {
+            CertificateSource::Authority(folder) => [folder.join(AUTHORITY_FILE), folder.join(AUTHORITY_KEY_FILE)],
+            CertificateSource::Files(chain, key) => [chain.clone(), key.clone()],
+        };
+        paths.map(|path| std::fs::metadata(path).and_then(|about| about.modified()).ok())
+    }
+}
+
+fn read_open(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    file.take(CHAIN_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(bytes)
+}
+
+impl ClientSecurity {
+    /// Reads the files, and begins to watch them. What the second part is told makes them read again at once.
+    ///
+    /// # Errors
+    /// For the operator: which file, and what is wrong with it.
+    pub(crate) fn start(
+        source: CertificateSource,
+        plain_text: PlainText,
+        names: Vec<String>,
+    ) -> Result<(ClientSecurity, mpsc::Sender<()>), String> {
+        let changed = source.changed_at();
+        let tls = ClientTls::new(source.certificate(&names)?)?;
+        let (asks, asked) = mpsc::channel();
+        let shown = tls.clone();
+        let watch = move || watch(&source, changed, &names, &shown, &asked);
+        let started = thread::Builder::new().name("certificates".to_owned()).spawn(watch);
+        started.map_err(|error| format!("a thread cannot be started: {error}"))?;
+        log::info("clients may speak TLS at the same ports as plain text");
+        Ok((ClientSecurity { tls, plain_text }, asks))
+    }
+}
+
+/// Shows the certificate that the files have, whenever they have another one, and a new one of the authority once a day.
+fn watch(
+    source: &CertificateSource,
+    mut changed: [Option<SystemTime>; 2],
+    names: &[String],
+    shown: &ClientTls,
+    asked: &mpsc::Receiver<()>,
+) {
+    let mut made = Instant::now();
+    loop {
+        let is_asked = match asked.recv_timeout(LOOKED_AT_EVERY) {
+            Ok(()) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            // The process ends.
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let now = source.changed_at();
+        let is_due = matches!(source, CertificateSource::Authority(_)) && made.elapsed() >= CERTIFICATE_RENEWED_EVERY;
+        if !is_asked && !is_due && now == changed {
+            continue;
+        }
+        changed = now;
+        match source.certificate(names) {
+            Ok(certificate) => {
+                made = Instant::now();
+                shown.show(certificate);
+                log::info("the certificate for clients was read again; connections that stand go on");
+            }
+            Err(text) => log::error(&format!("{text}; the certificate for clients stays as it was")),
+        }
+    }
+}
+
+/// A client's socket, in plain text or under TLS.
+#[derive(Debug)]
+pub(crate) enum ClientSocket {
+    Plain(TcpStream),
+    Secured(TcpStream, Box<ClientSession>),
+    /// Its handshake is under way elsewhere.
+    Away,
+}
+
+impl ClientSocket {
+    pub(crate) fn stream_mut(&mut self) -> Option<&mut TcpStream> {
+        match self {
+            ClientSocket::Plain(stream) | ClientSocket::Secured(stream, _) => Some(stream),
+            ClientSocket::Away => None,
+        }
+    }
+
+    /// Whether something may be left, of which no poll tells, after a read has given `count` bytes of a buffer of `most`.
+    pub(crate) fn may_have_more(&self, count: usize, most: usize) -> bool {
+        match self {
+            ClientSocket::Plain(_) => count == most,
+            ClientSocket::Secured(_, session) => session.may_have_more(),
+            ClientSocket::Away => false,
+        }
+    }
+
+    /// Whether something was written that is not in the socket yet, so that a poll tells when it goes on.
+    pub(crate) fn wants_write(&self) -> bool {
+        matches!(self, ClientSocket::Secured(_, session) if session.wants_write())
+    }
+
+    /// The last that is written to it.
+    pub(crate) fn close(&mut self) {
+        if let ClientSocket::Secured(stream, session) = self {
+            session.close(stream);
+        }
+    }
+}
+
+impl Read for ClientSocket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            ClientSocket::Plain(stream) => stream.read(buffer),
+            ClientSocket::Secured(stream, session) => session.read(stream, buffer),
+            ClientSocket::Away => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+impl Write for ClientSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            ClientSocket::Plain(stream) => stream.write(bytes),
+            ClientSocket::Secured(stream, session) => session.write(stream, bytes),
+            ClientSocket::Away => Err(ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            ClientSocket::Secured(stream, session) => session.flush(stream),
+            ClientSocket::Plain(_) | ClientSocket::Away => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_made_once_and_its_key_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tls");
+        make_authority(&path).expect("made");
+        let mode = |name: &str| std::fs::metadata(path.join(name)).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!(mode(AUTHORITY_KEY_FILE), 0o600);
+        let source = CertificateSource::Authority(path.clone());
+        assert!(source.certificate(&["localhost".to_owned()]).is_ok());
+        let said = make_authority(&path).expect_err("it is there");
+        assert!(said.contains("was not touched"), "{said}");
+        std::fs::set_permissions(path.join(AUTHORITY_KEY_FILE), PermissionsExt::from_mode(0o644)).expect("changed");
+        let said = source.certificate(&["localhost".to_owned()]).expect_err("others can read the key");
+        assert!(said.contains("--tls-ca") && said.contains("chmod 600"), "{said}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_with_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (chain, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+        let source = CertificateSource::Files(chain.clone(), key.clone());
+        let said = source.certificate(&[]).expect_err("there is none");
+        assert!(said.contains("--tls-cert") && said.contains("cert.pem"), "{said}");
+        std::fs::write(&chain, "no certificate").expect("written");
+        let said = source.certificate(&[]).expect_err("there is no key");
+        assert!(said.contains("--tls-key") && said.contains("key.pem"), "{said}");
+        write_private(&key, b"no key").expect("written");
+        let said = source.certificate(&[]).expect_err("it is none");
+        assert!(said.contains("cert.pem") && said.contains("certificate"), "{said}");
+    }
+}
