@@ -63,7 +63,7 @@ pub(crate) struct ClientSecurity {
 /// # Errors
 /// For people: what cannot be written.
 pub(crate) fn make_authority(folder: &Path) -> Result<(), String> {
-    let (own, key) = Authority::generate()?;
+    let (own, key) = Authority::generate(since_1970())?;
     let written = |path: PathBuf, text: &str| {
         write_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => format!("{} is there already, and was not touched", path.display()),
@@ -85,12 +85,13 @@ impl CertificateSource {
     fn certificate(&self, names: &[String]) -> Result<Certificate, String> {
         match self {
             CertificateSource::Authority(folder) => {
+                let now = since_1970();
                 let named = |text: String| format!("--tls-ca {}: {text}", folder.display());
                 let own = read_open(&folder.join(AUTHORITY_FILE)).map_err(named)?;
                 let key = folder.join(AUTHORITY_KEY_FILE);
                 let key = read_private(&key, Readers::Group)
                     .map_err(|text| named(format!("{AUTHORITY_KEY_FILE}: {text}")))?;
-                Authority::from_pem(&own, &key).and_then(|authority| authority.issue(names)).map_err(named)
+                Authority::from_pem(&own, &key, now).and_then(|authority| authority.issue(names, now)).map_err(named)
             }
             CertificateSource::Files(chain, key) => {
                 let of_chain = |text: String| format!("--tls-cert {}: {text}", chain.display());
@@ -110,6 +111,11 @@ impl CertificateSource {
         };
         paths.map(|path| std::fs::metadata(path).and_then(|about| about.modified()).ok())
     }
+}
+
+/// By this machine's clock, as clients look at theirs.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn read_open(path: &Path) -> Result<Vec<u8>, String> {

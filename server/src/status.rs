@@ -228,6 +228,9 @@ pub struct StatusArguments {
     /// RESP address of any node of the cluster; several with commas between: the first that answers is asked.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7001", env = "DICTUM_AT")]
     at: String,
+    /// File with the authority of the cluster (ca.pem): the node is asked by TLS.
+    #[arg(long, value_name = "FILE", env = "DICTUM_CACERT")]
+    cacert: Option<PathBuf>,
     /// Print the node's answer as one line of JSON.
     #[arg(long)]
     json: bool,
@@ -260,7 +263,8 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
         }
     };
     let (outcome, trouble) = loop {
-        let outcome = ask(&arguments.at, password.as_deref());
+        let endpoints = Endpoint::parse_all(&arguments.at, arguments.cacert.as_deref());
+        let outcome = endpoints.and_then(|endpoints| ask(endpoints, password.as_deref()));
         let trouble = match &outcome {
             Ok(status) => status.trouble(),
             Err(message) => Some(message.clone()),
@@ -290,9 +294,9 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
     }
 }
 
-/// Asks the node at `at`. An error says what to do.
-pub(crate) fn ask(at: &str, password: Option<&str>) -> Result<ClusterStatus, String> {
-    let (endpoint, mut connection) = open(at, password)?;
+/// Asks the first of these nodes that answers. An error says what to do.
+pub(crate) fn ask(endpoints: Vec<Endpoint>, password: Option<&str>) -> Result<ClusterStatus, String> {
+    let (endpoint, mut connection) = open(endpoints, password)?;
     read(&endpoint, &mut connection)
 }
 
@@ -317,8 +321,7 @@ pub(crate) fn read(endpoint: &Endpoint, connection: &mut Connection) -> Result<C
 }
 
 /// Connects to the node at `at` and shows it the password, if there is one. An error says what to do.
-pub(crate) fn open(at: &str, password: Option<&str>) -> Result<(Endpoint, Connection), String> {
-    let endpoints = at.split(',').map(Endpoint::parse).collect::<Result<Vec<_>, _>>()?;
+pub(crate) fn open(endpoints: Vec<Endpoint>, password: Option<&str>) -> Result<(Endpoint, Connection), String> {
     let mut failures = Vec::new();
     for endpoint in endpoints {
         match Connection::open(&endpoint, Some(Duration::from_secs(10))) {

@@ -5,11 +5,11 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType,
+    SanType, date_time_ymd,
 };
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -87,19 +87,25 @@ fn own_terms() -> Result<CertificateParams, String> {
     terms.distinguished_name.push(DnType::CommonName, NAME);
     terms.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     terms.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let now = SystemTime::now();
-    (terms.not_before, terms.not_after) = ((now - BACKDATED).into(), (now + AUTHORITY_LASTS).into());
     Ok(terms)
 }
 
+/// From a little before this time, since 1970, and for so long behind it.
+fn hold(terms: &mut CertificateParams, now: Duration, lasts: Duration) {
+    let begins = date_time_ymd(1970, 1, 1);
+    (terms.not_before, terms.not_after) = (begins + now.saturating_sub(BACKDATED), begins + now.saturating_add(lasts));
+}
+
 impl Authority {
-    /// Draws a key for a new one. Returns its certificate, which clients get, and its key, both as PEM.
+    /// Draws a key for a new one. `now`: the time since 1970. Returns its certificate, which clients get, and its key, both as PEM.
     ///
     /// # Errors
     /// As the library says.
-    pub fn generate() -> Result<(String, String), String> {
+    pub fn generate(now: Duration) -> Result<(String, String), String> {
         let key = KeyPair::generate().map_err(|error| error.to_string())?;
-        let own = own_terms()?.self_signed(&key).map_err(|error| error.to_string())?;
+        let mut terms = own_terms()?;
+        hold(&mut terms, now, AUTHORITY_LASTS);
+        let own = terms.self_signed(&key).map_err(|error| error.to_string())?;
         Ok((own.pem(), key.serialize_pem()))
     }
 
@@ -107,7 +113,7 @@ impl Authority {
     ///
     /// # Errors
     /// It is none, or its two parts do not belong together.
-    pub fn from_pem(own: &[u8], key: &[u8]) -> Result<Authority, String> {
+    pub fn from_pem(own: &[u8], key: &[u8], now: Duration) -> Result<Authority, String> {
         let key = std::str::from_utf8(key).map_err(|error| error.to_string());
         let key = key.and_then(|text| KeyPair::from_pem(text).map_err(|error| error.to_string()));
         let key = key.map_err(|error| format!("the key of the authority cannot be read: {error}"))?;
@@ -119,15 +125,15 @@ impl Authority {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider())).build();
         let verifier = verifier.map_err(|error| error.to_string())?;
         let authority = Authority { issuer: Issuer::new(own_terms()?, key), own, verifier };
-        authority.issue(&["localhost".to_owned()])?;
+        authority.issue(&["localhost".to_owned()], now)?;
         Ok(authority)
     }
 
-    /// A certificate for a node that is reached by these names and addresses.
+    /// A certificate for a node that is reached by these names and addresses, at this time since 1970.
     ///
     /// # Errors
     /// A name is none, or the authority's two parts do not belong together.
-    pub fn issue(&self, names: &[String]) -> Result<Certificate, String> {
+    pub fn issue(&self, names: &[String], now: Duration) -> Result<Certificate, String> {
         let mut terms = CertificateParams::new(Vec::new()).map_err(|error| error.to_string())?;
         for name in names {
             ServerName::try_from(name.as_str()).map_err(|_| format!("{name} is no host's name, and no address"))?;
@@ -140,13 +146,13 @@ impl Authority {
         terms.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         terms.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         terms.use_authority_key_identifier_extension = true;
-        let now = SystemTime::now();
-        (terms.not_before, terms.not_after) = ((now - BACKDATED).into(), (now + CERTIFICATE_LASTS).into());
+        hold(&mut terms, now, CERTIFICATE_LASTS);
         let key = KeyPair::generate().map_err(|error| error.to_string())?;
         let made = terms.signed_by(&key, &self.issuer).map_err(|error| error.to_string())?.der().clone();
         if let Some(name) = names.first() {
             let name = ServerName::try_from(name.as_str()).map_err(|error| error.to_string())?;
-            let verified = self.verifier.verify_server_cert(&made, &[], &name, &[], UnixTime::now());
+            let time = UnixTime::since_unix_epoch(now);
+            let verified = self.verifier.verify_server_cert(&made, &[], &name, &[], time);
             verified
                 .map_err(|error| format!("certificate and key of the authority do not belong together: {error}"))?;
         }
@@ -159,28 +165,31 @@ impl Authority {
 mod tests {
     use super::*;
 
+    /// In 2026.
+    const NOW: Duration = Duration::from_secs(1_795_000_000);
+
     fn authority() -> (Authority, String, String) {
-        let (own, key) = Authority::generate().expect("made");
-        (Authority::from_pem(own.as_bytes(), key.as_bytes()).expect("it is whole"), own, key)
+        let (own, key) = Authority::generate(NOW).expect("made");
+        (Authority::from_pem(own.as_bytes(), key.as_bytes(), NOW).expect("it is whole"), own, key)
     }
 
     #[test]
     fn it_issues_what_it_vouches_for() {
         let (authority, ..) = authority();
         let names = ["n1.example.com", "10.0.0.1", "::1", "localhost"].map(str::to_owned);
-        assert!(authority.issue(&names).is_ok());
-        let said = authority.issue(&["n 1".to_owned()]).expect_err("a name has no space");
+        assert!(authority.issue(&names, NOW).is_ok());
+        let said = authority.issue(&["n 1".to_owned()], NOW).expect_err("a name has no space");
         assert!(said.contains("n 1"), "{said}");
     }
 
     #[test]
     fn two_parts_of_different_ones_are_refused() {
         let ((_, own, key), (_, _, other)) = (authority(), authority());
-        let said = Authority::from_pem(own.as_bytes(), other.as_bytes()).expect_err("another key");
+        let said = Authority::from_pem(own.as_bytes(), other.as_bytes(), NOW).expect_err("another key");
         assert!(said.contains("do not belong together"), "{said}");
-        assert!(Authority::from_pem(key.as_bytes(), key.as_bytes()).is_err());
-        assert!(Authority::from_pem(own.as_bytes(), own.as_bytes()).is_err());
-        assert!(Authority::from_pem(b"", b"").is_err());
+        assert!(Authority::from_pem(key.as_bytes(), key.as_bytes(), NOW).is_err());
+        assert!(Authority::from_pem(own.as_bytes(), own.as_bytes(), NOW).is_err());
+        assert!(Authority::from_pem(b"", b"", NOW).is_err());
     }
 
     #[test]

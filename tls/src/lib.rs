@@ -22,6 +22,7 @@ mod handshake;
 mod key;
 mod secret;
 mod session;
+mod trust;
 
 pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate};
 pub use clients::{ClientHandshake, ClientProgress, ClientSession, ClientTls};
@@ -29,6 +30,7 @@ pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
 pub use key::{KeyHash, NodeKey};
 pub use secret::ClusterSecret;
 pub use session::Session;
+pub use trust::{Trust, TrustedStream};
 
 /// The first byte of a TLS connection: a record with a part of a handshake.
 pub const FIRST_BYTE: u8 = 0x16;

@@ -87,7 +87,9 @@ impl Nodes {
         let mut endpoints = vec![endpoint.clone()];
         endpoints.extend(asked.endpoints()?);
         let cluster = status::read(&endpoint, &mut connection)?;
-        endpoints.extend(cluster.nodes.iter().filter_map(|node| reached(&node.resp, &node.peer)));
+        // By TLS, if the first one is.
+        let alike = |other| Endpoint { authority: endpoint.authority.clone(), ..other };
+        endpoints.extend(cluster.nodes.iter().filter_map(|node| reached(&node.resp, &node.peer)).map(alike));
         let mut known: Vec<Endpoint> = Vec::new();
         endpoints.retain(|endpoint| {
             let is_new = !known.contains(endpoint);

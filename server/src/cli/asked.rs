@@ -23,6 +23,9 @@ pub struct Asked {
         env = "DICTUM_AT"
     )]
     at: String,
+    /// File with the authority of the cluster (ca.pem): the node is asked by TLS.
+    #[arg(long, global = true, display_order = 101, value_name = "FILE", env = "DICTUM_CACERT")]
+    cacert: Option<PathBuf>,
     /// Print one line of JSON.
     #[arg(long, global = true, display_order = 101)]
     pub json: bool,
@@ -44,17 +47,17 @@ pub struct Asked {
 impl Asked {
     /// These nodes, with this password.
     pub(crate) fn of(at: String, password: Option<String>) -> Asked {
-        Asked { at, json: false, password, password_file: None }
+        Asked { at, cacert: None, json: false, password, password_file: None }
     }
 
     /// Connects to the node. An error says what to do.
     pub(crate) fn open(&self) -> Result<(Endpoint, Connection), String> {
-        open(&self.at, self.password()?.as_deref())
+        open(self.endpoints()?, self.password()?.as_deref())
     }
 
     /// All that were named.
     pub(crate) fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
-        self.at.split(',').map(Endpoint::parse).collect()
+        Endpoint::parse_all(&self.at, self.cacert.as_deref())
     }
 
     /// The password, of the file if one is named. An error says what is wrong with that.

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tls::{Trust, TrustedStream};
 use wire::{ReplyParser, Value};
 
 /// How long connecting may take.
@@ -17,6 +19,8 @@ pub struct Endpoint {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// File with the authorities whose certificates are believed: TLS is spoken then.
+    pub authority: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -36,21 +40,68 @@ impl Endpoint {
             None => 7001,
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        Ok(Endpoint { host: if host.is_empty() { "127.0.0.1" } else { host }.to_owned(), port })
+        Ok(Endpoint { host: if host.is_empty() { "127.0.0.1" } else { host }.to_owned(), port, authority: None })
+    }
+
+    /// Reads several with commas between, which are spoken to by TLS if there is a file with authorities.
+    ///
+    /// # Errors
+    /// As [`Endpoint::parse`].
+    pub fn parse_all(text: &str, authority: Option<&Path>) -> Result<Vec<Endpoint>, String> {
+        let with = |endpoint| Endpoint { authority: authority.map(Path::to_owned), ..endpoint };
+        text.split(',').map(|one| Endpoint::parse(one).map(with)).collect()
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Endpoint { host, port } = self;
+        let Endpoint { host, port, .. } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
+}
+
+/// What a connection is made of.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Secured(Box<TrustedStream<TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Secured(stream) => stream.socket(),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.write_all(bytes),
+            Stream::Secured(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Secured(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// Those whose certificates are believed.
+fn trust(file: &Path) -> io::Result<Trust> {
+    let named =
+        |text: String| io::Error::new(io::ErrorKind::InvalidInput, format!("--cacert {}: {text}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| named(error.to_string()))?;
+    Trust::from_pem(&bytes).map_err(named)
 }
 
 /// A connection on which commands are sent and replies awaited, one after the other.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     parser: ReplyParser,
     out: Vec<u8>,
     input: Vec<u8>,
@@ -62,11 +113,21 @@ impl Connection {
     /// # Errors
     /// The last one of the addresses that the name stands for.
     pub fn open(endpoint: &Endpoint, patience: Option<Duration>) -> io::Result<Connection> {
+        let trust = endpoint.authority.as_deref().map(trust).transpose()?;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
         for address in (endpoint.host.as_str(), endpoint.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
+                    let stream = match &trust {
+                        None => Stream::Plain(stream),
+                        Some(trust) => {
+                            let called = trust.call(&endpoint.host, stream);
+                            Stream::Secured(Box::new(
+                                called.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?,
+                            ))
+                        }
+                    };
                     let input = vec![0; 64 * 1024];
                     let connection = Connection { stream, parser: ReplyParser::default(), out: Vec::new(), input };
                     connection.set_patience(patience)?;
@@ -83,18 +144,19 @@ impl Connection {
     /// # Errors
     /// When the operating system refuses the limit.
     pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        self.stream.set_read_timeout(patience)?;
-        self.stream.set_write_timeout(patience)
+        self.stream.socket().set_read_timeout(patience)?;
+        self.stream.socket().set_write_timeout(patience)
     }
 
     /// Whether the server has not closed the connection, as far as can be told without waiting.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        if self.stream.set_nonblocking(true).is_err() {
+        let socket = self.stream.socket();
+        if socket.set_nonblocking(true).is_err() {
             return false;
         }
-        let peeked = self.stream.peek(&mut [0]);
-        self.stream.set_nonblocking(false).is_ok()
+        let peeked = socket.peek(&mut [0]);
+        socket.set_nonblocking(false).is_ok()
             && match peeked {
                 Ok(count) => count > 0,
                 Err(error) => error.kind() == io::ErrorKind::WouldBlock,

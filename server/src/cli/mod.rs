@@ -47,6 +47,9 @@ pub struct CliArguments {
     // The variable is read below: -h and -p beat it, and clap would take it for a flag beside them.
     #[arg(long, value_name = "HOST:PORT,…", conflicts_with_all = ["host", "port"])]
     at: Option<String>,
+    /// File with the authority of the cluster (ca.pem): TLS is spoken.
+    #[arg(long, value_name = "FILE", env = "DICTUM_CACERT")]
+    cacert: Option<PathBuf>,
     /// Password, where the cluster asks for one.
     #[arg(short = 'a', long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
@@ -84,7 +87,7 @@ pub fn run(arguments: CliArguments) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let endpoints = match endpoints(arguments.at, arguments.host, arguments.port) {
+    let endpoints = match endpoints(arguments.at, arguments.host, arguments.port, arguments.cacert) {
         Ok(endpoints) => endpoints,
         Err(reason) => {
             eprintln!("dictum cli: {reason}");
@@ -121,7 +124,12 @@ pub fn run(arguments: CliArguments) -> ExitCode {
 }
 
 /// The nodes to connect to, in this order; at least one.
-fn endpoints(at: Option<String>, host: Option<String>, port: Option<u16>) -> Result<Vec<Endpoint>, String> {
+fn endpoints(
+    at: Option<String>,
+    host: Option<String>,
+    port: Option<u16>,
+    cacert: Option<PathBuf>,
+) -> Result<Vec<Endpoint>, String> {
     let of_environment = || match std::env::var(AT_VARIABLE) {
         Ok(at) => Ok(Some(at)),
         Err(VarError::NotPresent) => Ok(None),
@@ -129,10 +137,10 @@ fn endpoints(at: Option<String>, host: Option<String>, port: Option<u16>) -> Res
     };
     let at = if at.is_none() && host.is_none() && port.is_none() { of_environment()? } else { at };
     match at {
-        Some(at) => at.split(',').map(Endpoint::parse).collect(),
+        Some(at) => Endpoint::parse_all(&at, cacert.as_deref()),
         None => {
             let host = host.unwrap_or_else(|| "127.0.0.1".to_owned());
-            Ok(vec![Endpoint { host, port: port.unwrap_or(7001) }])
+            Ok(vec![Endpoint { host, port: port.unwrap_or(7001), authority: cacert }])
         }
     }
 }

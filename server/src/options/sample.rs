@@ -243,7 +243,11 @@ mod tests {
         assert_eq!(format!("{:?}", file(&sample())), format!("{:?}", File::default()), "nothing is set");
         let all = file(&uncommented(|_| true));
         assert!(!format!("{all:?}").contains("None"), "a setting of the file is missing: {all:?}");
-        Options::check(StartArguments::default(), all).expect("a node could be started with the examples");
+        // A node has one certificate or the other.
+        for other in [["tls-ca", "tls-ca"], ["tls-cert", "tls-key"]] {
+            let given = file(&uncommented(|name| !other.contains(&name)));
+            Options::check(StartArguments::default(), given).expect("a node could be started with the examples");
+        }
     }
 
     #[test]

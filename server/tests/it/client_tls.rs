@@ -110,7 +110,7 @@ fn commands_go_through_tls_whole_by_the_loop_and_by_porters() {
         assert_eq!(call(&mut client, &[b"GET", b"plain"]).expect("an answer"), Value::Bulk(b"v"[..].into()));
         let long: Vec<u8> = (0..5_000_000_u32).map(|number| (number % 251) as u8).collect();
         assert_eq!(call(&mut client, &[b"SET", b"long", &long]).expect("an answer"), Value::ok());
-        assert_eq!(call(&mut client, &[b"GET", b"long"]).expect("an answer"), Value::Bulk(long.into()));
+        assert_eq!(call(&mut client, &[b"GET", b"long"]).expect("an answer"), Value::Bulk(long));
         // Many at once, whose answers are read when all are written.
         let (mut bytes, mut parser) = (Vec::new(), ReplyParser::new(ReplyLimits::default()));
         for number in 0..3000 {
@@ -133,11 +133,11 @@ fn clients_that_come_at_once_are_all_served_and_leave_nothing_behind() {
     let node = start(&authority, &["--maxclients", "300"]);
     assert_eq!(eventually(&node.resp, &["SET", "k", "v"]), Value::ok());
     for _ in 0..2 {
-        let clients: Vec<thread::JoinHandle<()>> = (0..200)
+        let clients: Vec<_> = (0..200)
             .map(|number: u32| {
                 let (resp, authority) = (node.resp.clone(), authority.clone());
                 thread::spawn(move || {
-                    if number % 4 == 0 {
+                    if number.is_multiple_of(4) {
                         // It goes amid its handshake.
                         let mut stream = TcpStream::connect(&resp).expect("it listens");
                         stream.write_all(&[tls::FIRST_BYTE, 3, 1, 1, 0]).expect("written");
@@ -207,6 +207,19 @@ fn plain_text_is_refused_where_it_may_not_be() {
         assert!(heard.len() < 100, "an alert at the most: {heard:?}");
     }
     assert_eq!(call(&mut client, &[b"GET", b"k"]).expect("an answer"), Value::Bulk(b"v"[..].into()));
+    let own = authority.join("ca.pem");
+    let asked = |words: &[&str]| {
+        let asked = output(dictum(&[words, &["--at", &node.resp, "--cacert", &own.to_string_lossy()]].concat()));
+        (asked.status.code(), String::from_utf8_lossy(&asked.stdout).into_owned())
+    };
+    let (code, said) = asked(&["status"]);
+    assert!(code == Some(0) && said.contains("n1"), "{said}");
+    let (code, said) = asked(&["bucket", "list"]);
+    assert!(code == Some(0) && said.contains("default"), "{said}");
+    let cli = ["cli", "--at", &node.resp, "--cacert", &own.to_string_lossy(), "GET", "k"];
+    assert_eq!(String::from_utf8_lossy(&output(dictum(&cli)).stdout), "v\n");
+    let said = failure(dictum(&["status", "--at", &node.resp]));
+    assert!(said.contains("DENIED") && said.contains("--cacert"), "it says the way in: {said}");
     assert!(node.process.stop());
 }
 

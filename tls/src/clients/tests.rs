@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
@@ -7,6 +8,12 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::*;
 use crate::Authority;
+
+/// Clients look at the real clock.
+fn now() -> Duration {
+    let now = rustls::pki_types::UnixTime::now();
+    Duration::from_secs(now.as_secs())
+}
 
 /// One direction of a connection: it takes at most `most` bytes at a time, and as many more arrive each time that nothing was there.
 struct Pipe {
@@ -67,9 +74,9 @@ struct Pair {
 }
 
 fn node() -> (ClientTls, String) {
-    let (own, key) = Authority::generate().expect("made");
-    let authority = Authority::from_pem(own.as_bytes(), key.as_bytes()).expect("it is whole");
-    let certificate = authority.issue(&["localhost".to_owned()]).expect("issued");
+    let (own, key) = Authority::generate(now()).expect("made");
+    let authority = Authority::from_pem(own.as_bytes(), key.as_bytes(), now()).expect("it is whole");
+    let certificate = authority.issue(&["localhost".to_owned()], now()).expect("issued");
     (ClientTls::new(certificate).expect("settings"), own)
 }
 
@@ -256,9 +263,9 @@ fn garbage_and_what_never_ends_is_refused() {
 fn another_certificate_is_shown_from_then_on() {
     let (node, authority) = node();
     let (mut pair, mut session) = Pair::shake_hands(&node, &authority, 1 << 20).expect("hands are shaken");
-    let (own, key) = Authority::generate().expect("made");
-    let other = Authority::from_pem(own.as_bytes(), key.as_bytes()).expect("it is whole");
-    node.show(other.issue(&["localhost".to_owned()]).expect("issued"));
+    let (own, key) = Authority::generate(now()).expect("made");
+    let other = Authority::from_pem(own.as_bytes(), key.as_bytes(), now()).expect("it is whole");
+    node.show(other.issue(&["localhost".to_owned()], now()).expect("issued"));
     assert!(Pair::shake_hands(&node, &authority, 1 << 20).is_err(), "the former authority vouches for it no more");
     assert!(Pair::shake_hands(&node, &own, 1 << 20).is_ok());
     pair.client.writer().write_all(b"PING").expect("taken");

@@ -10,7 +10,7 @@ use crate::event_loop::receive::is_of_this_machine;
 use crate::log;
 
 /// What is said to those who speak in plain text and may not.
-const DENIED: &[u8] = b"-DENIED this node takes clients of your machine by TLS only: use rediss:// (redis-cli --tls) with the certificate of the \
+const DENIED: &[u8] = b"-DENIED this node takes clients of your machine by TLS only: use rediss:// (redis-cli --tls --cacert, dictum --cacert) with the certificate of the \
 cluster's authority, ca.pem, or start the node with --plaintext always\r\n";
 
 impl Sockets {

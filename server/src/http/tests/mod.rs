@@ -69,6 +69,7 @@ impl Server {
             dir: std::env::temp_dir(),
             visitors,
             connections_max: 100,
+            clients_by: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Server { node, router: router(bridge, options), runtime }
