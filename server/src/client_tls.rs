@@ -6,13 +6,13 @@
 //! ```
 //! TLS and plain text are spoken at the same ports; the first byte tells them apart. The loop never does a handshake (`event_loop/client_handshakes.rs`).
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use mio::net::TcpStream;
@@ -64,17 +64,28 @@ pub(crate) struct ClientSecurity {
 /// For people: what cannot be written.
 pub(crate) fn make_authority(folder: &Path) -> Result<(), String> {
     let (own, key) = Authority::generate(since_1970())?;
-    let written = |path: PathBuf, text: &str| {
-        write_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => format!("{} is there already, and was not touched", path.display()),
-            _ => format!("{} cannot be written: {error}", path.display()),
-        })
+    let own_file = folder.join(AUTHORITY_FILE);
+    if own_file.try_exists().map_err(|error| format!("{}: {error}", own_file.display()))? {
+        return Err(format!("{} is there already, and was not touched", own_file.display()));
+    }
+    // Whole or not at all.
+    let written = |path: PathBuf, text: &str, mode: u32| {
+        let new = path.with_extension("new");
+        let removed = match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        removed
+            .and_then(|()| write_private(&new, text.as_bytes()))
+            .and_then(|()| std::fs::set_permissions(&new, Permissions::from_mode(mode)))
+            .and_then(|()| std::fs::rename(&new, &path))
+            .map_err(|error| format!("{} cannot be written: {error}", path.display()))
     };
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-    // The key first: a folder with the certificate is whole.
-    written(folder.join(AUTHORITY_KEY_FILE), &key)?;
-    written(folder.join(AUTHORITY_FILE), &own)
+    // The key first: a folder with the certificate is whole, and a key without one was never used.
+    written(folder.join(AUTHORITY_KEY_FILE), &key, 0o600)?;
+    written(own_file, &own, 0o644)
 }
 
 impl CertificateSource {
@@ -119,9 +130,17 @@ fn since_1970() -> Duration {
 }
 
 fn read_open(path: &Path) -> Result<Vec<u8>, String> {
+    let named = |text: String| format!("{}: {text}", path.display());
+    let about = std::fs::metadata(path).map_err(|error| named(error.to_string()))?;
+    if !about.is_file() {
+        return Err(named("it is no plain file".to_owned()));
+    }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    file.take(CHAIN_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = std::fs::File::open(path).map_err(|error| named(error.to_string()))?;
+    file.take(CHAIN_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| named(error.to_string()))?;
+    if bytes.len() as u64 > CHAIN_BYTES_MAX {
+        return Err(named(format!("it has more than {} KiB", CHAIN_BYTES_MAX / 1024)));
+    }
     Ok(bytes)
 }
 
@@ -155,7 +174,8 @@ fn watch(
     shown: &ClientTls,
     asked: &mpsc::Receiver<()>,
 ) {
-    let mut made = Instant::now();
+    let mut made = since_1970();
+    let mut complaint = String::new();
     loop {
         let is_asked = match asked.recv_timeout(LOOKED_AT_EVERY) {
             Ok(()) => true,
@@ -164,18 +184,24 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let now = source.changed_at();
-        let is_due = matches!(source, CertificateSource::Authority(_)) && made.elapsed() >= CERTIFICATE_RENEWED_EVERY;
+        let is_due = matches!(source, CertificateSource::Authority(_))
+            && since_1970().abs_diff(made) >= CERTIFICATE_RENEWED_EVERY;
         if !is_asked && !is_due && now == changed {
             continue;
         }
-        changed = now;
         match source.certificate(names) {
             Ok(certificate) => {
-                made = Instant::now();
+                (made, changed) = (since_1970(), now);
+                complaint.clear();
                 shown.show(certificate);
                 log::info("the certificate for clients was read again; connections that stand go on");
             }
-            Err(text) => log::error(&format!("{text}; the certificate for clients stays as it was")),
+            // It is tried again, and said once.
+            Err(text) if text == complaint && !is_asked => {}
+            Err(text) => {
+                log::error(&format!("{text}; the certificate for clients stays as it was"));
+                complaint = text;
+            }
         }
     }
 }
@@ -223,7 +249,12 @@ impl Read for ClientSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             ClientSocket::Plain(stream) => stream.read(buffer),
-            ClientSocket::Secured(stream, session) => session.read(stream, buffer),
+            ClientSocket::Secured(stream, session) => session.read(stream, buffer).inspect_err(|error| {
+                if error.kind() == ErrorKind::InvalidData {
+                    // It is told why, where its socket takes that now.
+                    let _ = session.flush(stream);
+                }
+            }),
             ClientSocket::Away => Err(ErrorKind::WouldBlock.into()),
         }
     }
@@ -252,7 +283,6 @@ mod tests {
 
     #[test]
     fn an_authority_is_made_once_and_its_key_is_its_owners_alone() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tls");
         make_authority(&path).expect("made");

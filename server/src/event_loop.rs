@@ -56,6 +56,7 @@ use client_handshakes::{ClientDoor, Handshaken};
 use clients::NumberHasher;
 use peers::{Arrival, Handshakes, Ourselves, Peers};
 use porters::Porters;
+pub(crate) use receive::is_near;
 use sockets::Sockets;
 use vital_signs::VitalSigns;
 use work::Work;
@@ -453,6 +454,7 @@ impl EventLoop {
             let now = self.clock.now().time;
             if self.sockets.waiting_bytes() + self.peers.waiting_bytes() == 0 || now >= end {
                 self.porters.join();
+                self.sockets.say_goodbye();
                 return Ok(());
             }
             self.poll.poll(events, Some(end.since(now)))?;

@@ -117,7 +117,9 @@ impl std::fmt::Debug for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let error = (!self.is_taken).then_some("ERR this connection cannot be given to the thread that sends the file");
+        let error = (!self.is_taken).then_some(
+            "ERR this connection cannot be given to the thread that sends the file: under TLS that is not done yet",
+        );
         (self.means.tell)(self.sync, error);
     }
 }

@@ -36,8 +36,7 @@ pub struct InitArguments {
 /// Makes the secret of a cluster.
 #[must_use]
 pub fn run(arguments: InitArguments) -> ExitCode {
-    let made = make(&arguments.dir).and_then(|path| make_authority(&arguments.dir.join(TLS_FOLDER)).map(|()| path));
-    match made {
+    match make_both(&arguments.dir) {
         Ok(path) => {
             let (path, tls) = (path.display(), arguments.dir.join(TLS_FOLDER));
             let tls = tls.display();
@@ -53,6 +52,20 @@ pub fn run(arguments: InitArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Makes the secret and the authority, or that of the two that a cluster does not have yet. An error if it has both.
+fn make_both(folder: &Path) -> Result<PathBuf, String> {
+    let (secret, authority) = (folder.join(SECRET_FILE), folder.join(TLS_FOLDER));
+    let is_there = |path: &Path| path.try_exists().map_err(|error| format!("{}: {error}", path.display()));
+    let has_authority = is_there(&authority.join(AUTHORITY_FILE))?;
+    if has_authority || !is_there(&secret)? {
+        make(folder)?;
+    }
+    if !has_authority {
+        make_authority(&authority)?;
+    }
+    Ok(secret)
 }
 
 /// Makes it in a folder.

@@ -539,10 +539,19 @@ fn secure_clients(
     let addresses = addresses.map(|address| address.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string());
     let mut names: Vec<String> = own_names(options, standing).into_iter().chain(addresses).collect();
     names.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
-    // A name for all there are is none that a certificate could have.
-    names.retain(|name| !name.starts_with('*') || name.starts_with("*."));
+    // Hosts of IPv6 stand in brackets before a port.
+    let bare = |name: String| name.trim_start_matches('[').trim_end_matches(']').to_owned();
+    names = names.into_iter().map(bare).collect();
     names.sort_unstable();
     names.dedup();
+    // Names of nodes and machines may be none of hosts.
+    names.retain(|name| {
+        let fits = tls::is_host(name);
+        if !fits {
+            log::debug(&format!("the certificate for clients is not for {name}, which is no host's name"));
+        }
+        fits
+    });
     ClientSecurity::start(source, options.plain_text, names).map(Some).map_err(Failure::settings)
 }
 

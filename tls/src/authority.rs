@@ -68,6 +68,12 @@ impl Certificate {
     }
 }
 
+/// Whether a certificate can be for this: a host's name, `*.` before one, or an address.
+#[must_use]
+pub fn is_host(name: &str) -> bool {
+    ServerName::try_from(name.strip_prefix("*.").unwrap_or(name)).is_ok()
+}
+
 /// The cluster's authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -136,7 +142,9 @@ impl Authority {
     pub fn issue(&self, names: &[String], now: Duration) -> Result<Certificate, String> {
         let mut terms = CertificateParams::new(Vec::new()).map_err(|error| error.to_string())?;
         for name in names {
-            ServerName::try_from(name.as_str()).map_err(|_| format!("{name} is no host's name, and no address"))?;
+            if !is_host(name) {
+                return Err(format!("{name} is no host's name, and no address"));
+            }
             terms.subject_alt_names.push(match name.parse::<IpAddr>() {
                 Ok(address) => SanType::IpAddress(address),
                 Err(_) => SanType::DnsName(name.as_str().try_into().map_err(|error: rcgen::Error| error.to_string())?),
@@ -149,7 +157,7 @@ impl Authority {
         hold(&mut terms, now, CERTIFICATE_LASTS);
         let key = KeyPair::generate().map_err(|error| error.to_string())?;
         let made = terms.signed_by(&key, &self.issuer).map_err(|error| error.to_string())?.der().clone();
-        if let Some(name) = names.first() {
+        if let Some(name) = names.iter().find(|name| !name.starts_with('*')) {
             let name = ServerName::try_from(name.as_str()).map_err(|error| error.to_string())?;
             let time = UnixTime::since_unix_epoch(now);
             let verified = self.verifier.verify_server_cert(&made, &[], &name, &[], time);
@@ -176,7 +184,7 @@ mod tests {
     #[test]
     fn it_issues_what_it_vouches_for() {
         let (authority, ..) = authority();
-        let names = ["n1.example.com", "10.0.0.1", "::1", "localhost"].map(str::to_owned);
+        let names = ["*.example.com", "n1.example.com", "10.0.0.1", "::1", "localhost"].map(str::to_owned);
         assert!(authority.issue(&names, NOW).is_ok());
         let said = authority.issue(&["n 1".to_owned()], NOW).expect_err("a name has no space");
         assert!(said.contains("n 1"), "{said}");

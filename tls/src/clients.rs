@@ -21,6 +21,10 @@ use crate::handshake::{Failure, HANDSHAKE_BYTES_MAX};
 const CHUNK_BYTES: usize = 64 * 1024;
 /// More than a record of TLS can have: what an earlier read has left of one may come on top of what is read now.
 const RECORD_BYTES: usize = 17 * 1024;
+/// So often is a socket read in one call: whoever sends nothing but what has no content has its turn, as all others.
+const READS_MAX: usize = 3;
+/// Of what a client sends, one byte in so many is content, beside the first 64 KiB: a record of a single byte has 23, and one that changes keys has none.
+const BYTES_FOR_ONE_MAX: u64 = 32;
 /// As much is read at least, however small the caller's buffer.
 const READ_BYTES_MIN: usize = 4 * 1024;
 
@@ -132,12 +136,16 @@ impl ClientHandshake {
             }
             // What came behind the handshake's end in the first bytes is the session's.
             let has_more = self.said.position() < self.said.get_ref().len() as u64;
+            if !has_more {
+                self.said = io::Cursor::default();
+            }
             if !self.connection.is_handshaking() && !has_more {
                 return Ok(ClientProgress::Done(Box::new(ClientSession::new(self.connection))));
             }
             let read =
                 if has_more { self.connection.read_tls(&mut self.said) } else { self.connection.read_tls(socket) };
             match read {
+                // Also what ends it in order, which is the end all the same.
                 Ok(0) => return Err(Failure { reason: "the client has closed it".to_owned(), is_silent: true }),
                 Ok(count) => self.taken += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(ClientProgress::Waits(self)),
@@ -174,6 +182,9 @@ pub struct ClientSession {
     connection: ServerConnection,
     /// The socket has no more for now, and tells when it does.
     is_drained: bool,
+    /// Bytes of the socket, and of content.
+    received: u64,
+    given: u64,
     /// The client has ended the session.
     has_ended: bool,
     /// What came behind the bytes that the last read has given was not written by the client.
@@ -183,7 +194,7 @@ pub struct ClientSession {
 impl ClientSession {
     fn new(mut connection: ServerConnection) -> ClientSession {
         connection.set_buffer_limit(Some(2 * CHUNK_BYTES));
-        ClientSession { connection, is_drained: false, has_ended: false, failed: None }
+        ClientSession { connection, is_drained: false, received: 0, given: 0, has_ended: false, failed: None }
     }
 
     /// The version and the group for keys that were agreed on, as `1.3/X25519MLKEM768`.
@@ -196,12 +207,13 @@ impl ClientSession {
     /// Reads what is there, as far as the buffer has room, which has to be more than one record of TLS. `Ok(0)`: the client has ended the session.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there now. `UnexpectedEof`: the socket has ended without a word. `InvalidData`: what came was not written by the client.
+    /// `WouldBlock`: nothing is there now. `Interrupted`: there may be, and others have their turn first. `UnexpectedEof`: the socket has ended without a word. `InvalidData`: what
+    /// came was not written by the client, or has hardly any content.
     pub fn read(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(reason) = &self.failed {
             return Err(io::Error::new(ErrorKind::InvalidData, reason.clone()));
         }
-        let mut filled = 0;
+        let (mut filled, mut reads) = (0, 0);
         let stopped = loop {
             match self.connection.reader().read(&mut buffer[filled..]) {
                 Ok(0) => break Ok(()),
@@ -214,7 +226,12 @@ impl ClientSession {
             }
             let room = buffer.len() - filled;
             if filled > 0 && (self.is_drained || room < 2 * RECORD_BYTES) {
+                self.given += filled as u64;
                 return Ok(filled);
+            }
+            reads += 1;
+            if reads > READS_MAX {
+                break Err(ErrorKind::Interrupted.into());
             }
             match self.receive(socket, &mut buffer[filled..]) {
                 Ok(count) => filled += count,
@@ -231,6 +248,7 @@ impl ClientSession {
             }
         };
         let blocks = stopped.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        self.given += filled as u64;
         if filled == 0 {
             return stopped.map(|()| 0);
         }
@@ -257,14 +275,21 @@ impl ClientSession {
                 }
             };
             self.is_drained = count < wanted;
+            self.received += count as u64;
+            if self.received
+                > HANDSHAKE_BYTES_MAX as u64 + BYTES_FOR_ONE_MAX * (self.given + CHUNK_BYTES as u64 / BYTES_FOR_ONE_MAX)
+            {
+                return Err(io::Error::new(ErrorKind::InvalidData, "what it sends has hardly any content"));
+            }
             let (mut rest, mut filled) = (&scratch[..count], 0);
             loop {
                 // Nothing at all is the end of the socket.
-                self.connection.read_tls(&mut rest)?;
+                let taken = self.connection.read_tls(&mut rest)?;
                 let processed = self.connection.process_new_packets();
                 let state = processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
                 self.has_ended |= state.peer_has_closed();
-                if rest.is_empty() {
+                // Behind its end of the session nothing is taken any more.
+                if rest.is_empty() || taken == 0 {
                     return Ok(filled);
                 }
                 match self.connection.reader().read(&mut buffer[filled..]) {

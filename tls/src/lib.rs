@@ -24,7 +24,7 @@ mod secret;
 mod session;
 mod trust;
 
-pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate};
+pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, is_host};
 pub use clients::{ClientHandshake, ClientProgress, ClientSession, ClientTls};
 pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
 pub use key::{KeyHash, NodeKey};

@@ -150,12 +150,19 @@ impl Connection {
 
     /// Whether the server has not closed the connection, as far as can be told without waiting.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub fn is_open(&mut self) -> bool {
         let socket = self.stream.socket();
         if socket.set_nonblocking(true).is_err() {
             return false;
         }
-        let peeked = socket.peek(&mut [0]);
+        // Under TLS what lies there may be the end of the session.
+        let peeked = match &mut self.stream {
+            Stream::Plain(socket) => socket.peek(&mut [0]),
+            Stream::Secured(stream) => {
+                stream.read(&mut self.input).inspect(|count| self.parser.push(&self.input[..*count]))
+            }
+        };
+        let socket = self.stream.socket();
         socket.set_nonblocking(false).is_ok()
             && match peeked {
                 Ok(count) => count > 0,

@@ -58,7 +58,7 @@ impl Session {
 
     /// Connects if there is no connection; tells the user and returns false if that fails.
     pub(super) fn connect(&mut self) -> bool {
-        if self.connection.as_ref().is_some_and(|connection| !connection.is_open()) {
+        if self.connection.as_mut().is_some_and(|connection| !connection.is_open()) {
             self.disconnect();
         }
         if self.connection.is_none() {

@@ -44,7 +44,7 @@ pub(super) struct ClientDoor {
 }
 
 impl ClientDoor {
-    /// Starts the thread, which ends with the last of the doors.
+    /// Starts the thread, which ends with the process.
     ///
     /// # Errors
     /// The system has no thread left, or no descriptor.
@@ -128,6 +128,9 @@ impl Desk {
 
     fn take(&mut self, order: Order) {
         let Order { stream, said, connection, until } = order;
+        if until <= Instant::now() {
+            return self.messenger.tell(Control::Handshaken(connection, Err("it has waited too long".to_owned())));
+        }
         let handshake = match self.tls.answer(said) {
             Ok(handshake) => Box::new(handshake),
             Err(reason) => return self.messenger.tell(Control::Handshaken(connection, Err(reason))),

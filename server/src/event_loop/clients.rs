@@ -118,6 +118,10 @@ impl Clients {
         Some(client)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
+        self.places.iter_mut().flatten()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Client> {
         self.places.iter().flatten()
     }

@@ -396,6 +396,7 @@ impl Own {
         loop {
             let now = self.clock.now().time;
             if self.sockets.waiting_bytes() == 0 || now >= end {
+                self.sockets.say_goodbye();
                 return;
             }
             if let Err(error) = self.poll.poll(events, Some(end.since(now)))

@@ -39,8 +39,13 @@ need to do one of the above things in order for the server to start accepting co
 /// Least time between two lines in the log about that.
 const REFUSED_LINE_EVERY: Duration = Duration::from_secs(1);
 
+/// Whether a client is on the node's own machine: its address is loopback, or that which it has called.
+pub(crate) fn is_near(remote: IpAddr, local: IpAddr) -> bool {
+    is_of_this_machine(remote) || remote.to_canonical() == local.to_canonical()
+}
+
 /// Whether the other end is on this machine. An address of IPv4 within one of IPv6 counts as itself.
-pub(super) fn is_of_this_machine(address: IpAddr) -> bool {
+fn is_of_this_machine(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 

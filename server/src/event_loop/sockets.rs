@@ -128,9 +128,10 @@ impl Sockets {
         earliest
     }
 
-    /// Bytes that clients have not taken yet.
+    /// Bytes that clients have not taken yet; of what sessions hold it is not known how many they are.
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.clients.iter().map(|client| client.output.waiting_bytes()).sum()
+        let of = |client: &Client| client.output.waiting_bytes() + usize::from(client.stream.wants_write());
+        self.clients.iter().map(of).sum()
     }
 
     /// Reads on where something was left, until `most` bytes have been read, or a buffer more. How many it were.

@@ -10,6 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::client_tls::{ClientSecurity, PlainText};
+use crate::event_loop::is_near;
 
 /// A client has so long for its first byte and its handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,10 +46,12 @@ impl Door {
             let secured = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await.ok()?.ok()?;
             return Some(Visit::Secured(Box::new(secured)));
         }
-        let is_near = remote.ip().to_canonical().is_loopback();
+        let is_near = stream.local_addr().is_ok_and(|local| is_near(remote.ip(), local.ip()));
         if plain_text == PlainText::Always || plain_text == PlainText::Loopback && is_near {
             return Some(Visit::Plain(stream));
         }
+        // What was sent is read: where something lies unread, closing throws the answer away.
+        let _ = stream.try_read(&mut [0; 4096]);
         // The client may have gone.
         let _ = stream.write_all(DENIED).await;
         None

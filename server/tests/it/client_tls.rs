@@ -132,6 +132,7 @@ fn clients_that_come_at_once_are_all_served_and_leave_nothing_behind() {
     let (_folder, authority) = init();
     let node = start(&authority, &["--maxclients", "300"]);
     assert_eq!(eventually(&node.resp, &["SET", "k", "v"]), Value::ok());
+    let mut plain = Client::connect(&node.resp).expect("it listens");
     for _ in 0..2 {
         let clients: Vec<_> = (0..200)
             .map(|number: u32| {
@@ -152,13 +153,12 @@ fn clients_that_come_at_once_are_all_served_and_leave_nothing_behind() {
             })
             .collect();
         clients.into_iter().for_each(|client| client.join().expect("it is served"));
+        wait_for("the places of all that have gone", || {
+            let Ok(Value::Bulk(list)) = plain.call(&["CLIENT", "LIST"]) else { return None };
+            (list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count() == 1).then_some(())
+        });
     }
-    let mut plain = Client::connect(&node.resp).expect("it listens");
     assert_eq!(plain.call(&["GET", "n"]).expect("an answer"), Value::Bulk(b"300"[..].into()));
-    wait_for("the places of all that have gone", || {
-        let Ok(Value::Bulk(list)) = plain.call(&["CLIENT", "LIST"]) else { return None };
-        (list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count() == 1).then_some(())
-    });
     assert!(node.process.stop());
 }
 
@@ -264,7 +264,23 @@ fn what_cannot_be_a_certificate_is_said_at_the_start() {
     assert!(said.contains("--tls-key"), "{said}");
     let said = refused(&["--plaintext", "never"]);
     assert!(said.contains("--tls-ca"), "{said}");
-    // A second one is not made over the first.
+    // Names that are none of hosts are left out of the certificate.
+    let ca = authority.to_string_lossy();
+    let odd = Node {
+        process: wait_for("a node", || {
+            let [resp, http, peer] = free_ports();
+            let more = ["--tls-ca", &ca, "--http-host", "*.example.com,*", "--peer-announce", &format!("[::1]:{peer}")];
+            Process::start(start_command(&folder.path().join("odd"), [resp, http, peer], &more)).ok()
+        }),
+        resp: String::new(),
+        http: String::new(),
+        _dir: tempdir().expect("a temporary folder"),
+    };
+    assert!(odd.process.stop());
+    // What is missing is made, and nothing is made over what is there.
+    std::fs::remove_dir_all(&authority).expect("removed");
+    let again = output(dictum(&["init", "--dir", &folder.path().to_string_lossy()]));
+    assert!(again.status.success() && authority.join("ca.pem").exists(), "{again:?}");
     let said = failure(dictum(&["init", "--dir", &folder.path().to_string_lossy()]));
     assert!(said.contains("was not touched"), "{said}");
 }

@@ -272,3 +272,41 @@ fn another_certificate_is_shown_from_then_on() {
     pair.client_turn().expect("sent");
     assert_eq!(session.read(&mut pair.to_node, &mut vec![0; 100_000]).expect("it goes on"), 4);
 }
+
+#[test]
+fn what_comes_behind_the_end_of_a_session_holds_nobody_up() {
+    let (node, authority) = node();
+    let mut buffer = vec![0; 100_000];
+    let (mut pair, mut session) = Pair::shake_hands(&node, &authority, 1 << 20).expect("hands are shaken");
+    pair.client.writer().write_all(b"PING").expect("taken");
+    pair.client.send_close_notify();
+    pair.client_turn().expect("sent");
+    pair.to_node.bytes.extend(vec![0x17; 60_000]);
+    assert_eq!(session.read(&mut pair.to_node, &mut buffer).expect("what came before"), 4);
+    assert!(session.may_have_more());
+    assert_eq!(session.read(&mut pair.to_node, &mut buffer).expect("an end in order"), 0);
+}
+
+#[test]
+fn a_client_that_says_hardly_anything_ends() {
+    let (node, authority) = node();
+    let mut buffer = vec![0; 100_000];
+    let (mut pair, mut session) = Pair::shake_hands(&node, &authority, 1 << 20).expect("hands are shaken");
+    let (mut calls, mut given) = (0, 0);
+    let error = loop {
+        for _ in 0..1000 {
+            pair.client.refresh_traffic_keys().expect("other keys");
+            pair.client.writer().write_all(b"x").expect("taken");
+            pair.client_turn().expect("sent");
+        }
+        calls += 1;
+        match session.read(&mut pair.to_node, &mut buffer) {
+            Ok(count) => given += count,
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(error) => break error,
+        }
+        assert!(calls < 1000, "it goes on for ever");
+    };
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    assert!(error.to_string().contains("hardly any content") && given > 1000, "{error} after {given}");
+}

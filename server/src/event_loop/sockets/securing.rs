@@ -6,7 +6,7 @@ use mio::Token;
 
 use super::{ClientSocket, Handshaken, Sockets, Step, WATCHED};
 use crate::client_tls::PlainText;
-use crate::event_loop::receive::is_of_this_machine;
+use crate::event_loop::receive::is_near;
 use crate::log;
 
 /// What is said to those who speak in plain text and may not.
@@ -21,10 +21,11 @@ impl Sockets {
             let may = match door.plain_text {
                 PlainText::Always => true,
                 PlainText::Never => false,
-                PlainText::Loopback => client
-                    .stream
-                    .stream_mut()
-                    .is_some_and(|stream| stream.peer_addr().is_ok_and(|address| is_of_this_machine(address.ip()))),
+                PlainText::Loopback => client.stream.stream_mut().is_some_and(|stream| {
+                    stream
+                        .peer_addr()
+                        .is_ok_and(|remote| stream.local_addr().is_ok_and(|local| is_near(remote.ip(), local.ip())))
+                }),
             };
             if !may {
                 // It fits any socket's buffer. Where more of the client lies unread it may be lost, and the log has it.
@@ -40,13 +41,21 @@ impl Sockets {
         let connection = client.connection;
         if let ClientSocket::Plain(mut stream) = std::mem::replace(&mut client.stream, ClientSocket::Away) {
             // If that fails, it is not taken.
-            let is_given =
-                self.registry.deregister(&mut stream).is_ok() && door.give(stream, first.to_vec(), connection);
+            let is_given = first.len() <= tls::HANDSHAKE_BYTES_MAX
+                && self.registry.deregister(&mut stream).is_ok()
+                && door.give(stream, first.to_vec(), connection);
             if !is_given {
                 self.remove(place, step);
             }
         }
         false
+    }
+
+    /// At the end of the process: tells those that have got everything that nothing more comes.
+    pub(in crate::event_loop) fn say_goodbye(&mut self) {
+        for client in self.clients.iter_mut().filter(|client| !client.is_owed()) {
+            client.stream.close();
+        }
     }
 
     /// A client comes back from its handshake.
