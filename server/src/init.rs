@@ -15,7 +15,7 @@ use crate::peer_tls::write_private;
 /// The file that is made.
 const SECRET_FILE: &str = "cluster.secret";
 /// The folder with the authority, beside it.
-const TLS_FOLDER: &str = "tls";
+pub(crate) const TLS_FOLDER: &str = "tls";
 
 /// Arguments of `dictum init`.
 #[derive(Args, Debug)]

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use storage::Files;
 
+use crate::init::TLS_FOLDER;
+
 /// The file that says whose the folder is; locked by the `dictum dev` that uses it.
 const MARKER: &str = "dictum-dev.toml";
 /// Longest marker that is read, in bytes.
@@ -104,7 +106,8 @@ impl DevFolder {
 fn check_nodes_are_free(path: &Path) -> Result<(), String> {
     let entries = fs::read_dir(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let is_node = entry.file_name() != TLS_FOLDER;
+        if is_node && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             // Taking the node's own lock is the one sure way to know; it is given back at once.
             Files::open(entry.path()).map_err(|error| error.to_string())?;
         }
@@ -168,6 +171,8 @@ mod tests {
     fn fresh_deletes_what_is_ours_unless_a_node_runs_there() {
         let temporary = tempfile::tempdir().expect("a temporary folder");
         drop(DevFolder::open(temporary.path(), 3, false).expect("an empty folder"));
+        crate::init::find_or_make_authority(temporary.path()).expect("an authority");
+        drop(DevFolder::open(temporary.path(), 3, false).expect("the authority is no node"));
         fs::write(temporary.path().join("n1.log"), "old").expect("a file");
         let node = Files::open(temporary.path().join("n1")).expect("a node's folder");
         let refused = DevFolder::open(temporary.path(), 3, true).expect_err("a node runs");
