@@ -219,6 +219,8 @@ impl ClientSession {
                 Ok(0) => break Ok(()),
                 Ok(count) => {
                     filled += count;
+                    // At once: the next piece of the socket may come within this call, and is held against it.
+                    self.given += count as u64;
                     continue;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -226,7 +228,6 @@ impl ClientSession {
             }
             let room = buffer.len() - filled;
             if filled > 0 && (self.is_drained || room < 2 * RECORD_BYTES) {
-                self.given += filled as u64;
                 return Ok(filled);
             }
             reads += 1;
@@ -234,7 +235,10 @@ impl ClientSession {
                 break Err(ErrorKind::Interrupted.into());
             }
             match self.receive(socket, &mut buffer[filled..]) {
-                Ok(count) => filled += count,
+                Ok(count) => {
+                    filled += count;
+                    self.given += count as u64;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.is_drained = true;
                     break Err(error);
@@ -248,7 +252,6 @@ impl ClientSession {
             }
         };
         let blocks = stopped.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-        self.given += filled as u64;
         if filled == 0 {
             return stopped.map(|()| 0);
         }

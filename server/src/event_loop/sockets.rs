@@ -222,7 +222,11 @@ impl Sockets {
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => client.half_closed = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => self.unread.push(place),
-            Err(_) => self.remove(place, step),
+            Err(error) => {
+                let connection = client.connection;
+                log::debug(&format!("client connection {connection} was closed: {error}"));
+                self.remove(place, step);
+            }
         }
         0
     }

@@ -287,6 +287,30 @@ fn what_comes_behind_the_end_of_a_session_holds_nobody_up() {
     assert_eq!(session.read(&mut pair.to_node, &mut buffer).expect("an end in order"), 0);
 }
 
+/// Whatever the node reads at a time, and however little of it comes at a time.
+#[test]
+fn a_client_may_begin_with_a_long_command() {
+    let (node, authority) = node();
+    for (room, most) in
+        [(40_000, 1 << 20), (100_000, 70_000), (262_144, 1 << 20), (262_144, 145_000), (1 << 20, 1 << 20)]
+    {
+        let (mut pair, mut session) = Pair::shake_hands(&node, &authority, most).expect("hands are shaken");
+        pair.client.set_buffer_limit(None);
+        let long: Vec<u8> = (0..900_000_u32).map(|number| (number % 251) as u8).collect();
+        pair.client.writer().write_all(&long).expect("taken");
+        pair.client_turn().expect("sent");
+        let (mut buffer, mut came) = (vec![0; room], Vec::new());
+        while came.len() < long.len() {
+            match session.read(&mut pair.to_node, &mut buffer) {
+                Ok(count) => came.extend_from_slice(&buffer[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => panic!("{error} after {} bytes, {room} at a time", came.len()),
+            }
+        }
+        assert!(came == long, "{room} at a time");
+    }
+}
+
 #[test]
 fn a_client_that_says_hardly_anything_ends() {
     let (node, authority) = node();
