@@ -17,8 +17,10 @@ type Bytes = Arc<[u8]>;
 type Map = OrdMap<Bytes, Bytes>;
 type Spaces = OrdMap<Space, Map>;
 
-/// Pairs an iterator takes out of a map at a time: few enough to stop early cheaply, enough to find the place rarely.
+/// Pairs an iterator takes out of a map at a time: enough to find the place rarely.
 const RANGE_STEP: usize = 64;
+/// Pairs it takes first: most iterators are stopped after one or two.
+const RANGE_FIRST: usize = 4;
 
 /// An ordered store in memory. A clone is another handle on the same store; what survives is what a disk would keep.
 #[derive(Clone, Debug, Default)]
@@ -341,12 +343,14 @@ struct Range {
     map: Map,
     /// Where the next pairs are taken from; `None` at the end.
     next: Option<Bound<Bytes>>,
+    /// How many are taken next.
+    step: usize,
     taken: VecDeque<(Bytes, Bytes)>,
 }
 
 impl Range {
     fn new(store: MemoryStore, map: Map, start: Bound<&[u8]>) -> Range {
-        Range { store, map, next: Some(start.map(Arc::from)), taken: VecDeque::new() }
+        Range { store, map, next: Some(start.map(Arc::from)), step: RANGE_FIRST, taken: VecDeque::new() }
     }
 }
 
@@ -356,13 +360,18 @@ impl Iterator for Range {
     fn next(&mut self) -> Option<Self::Item> {
         if self.taken.is_empty() {
             let from = self.next.take()?;
-            if let Err(error) = self.store.take_failure() {
+            // The first two steps together are one, in which a read fails at its beginning only.
+            let next = if self.step == RANGE_FIRST { RANGE_STEP - RANGE_FIRST } else { RANGE_STEP };
+            let step = std::mem::replace(&mut self.step, next);
+            if step != RANGE_STEP - RANGE_FIRST
+                && let Err(error) = self.store.take_failure()
+            {
                 return Some(Err(error));
             }
             let bounds = (from.as_ref().map(|key| &**key), Bound::Unbounded);
-            let pairs = self.map.range::<_, [u8]>(bounds).take(RANGE_STEP);
-            self.taken = pairs.map(|(key, value)| (Arc::clone(key), Arc::clone(value))).collect();
-            if self.taken.len() == RANGE_STEP {
+            let pairs = self.map.range::<_, [u8]>(bounds).take(step);
+            self.taken.extend(pairs.map(|(key, value)| (Arc::clone(key), Arc::clone(value))));
+            if self.taken.len() == step {
                 self.next = self.taken.back().map(|(key, _)| Bound::Excluded(Arc::clone(key)));
             }
         }

@@ -221,10 +221,11 @@ fn whatever_is_missing_the_rest_is_shown() {
 
 #[test]
 fn odd_numbers_do_no_harm() {
+    let little = little();
     for (float, whole) in
         [(f64::NAN, 0), (f64::INFINITY, u64::MAX), (f64::NEG_INFINITY, 1), (-1.0, u64::MAX / 2), (1e308, 3), (0.0, 0)]
     {
-        let mut record = little();
+        let mut record = little.clone();
         let spread = Spread {
             min: whole,
             mean: float,

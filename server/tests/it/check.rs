@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ use serde_json::Value as Json;
 use tempfile::{TempDir, tempdir};
 
 use crate::common::process::Process;
-use crate::common::{Client, dictum, eventually, free_ports, output, wait_for, wait_until_nothing_is_flushed};
+use crate::common::{Client, dictum, eventually, free_ports, output, scratch, wait_for, wait_until_nothing_is_flushed};
 
 const BLOCK: usize = 4096;
 
@@ -124,7 +125,7 @@ impl Said {
 /// Checks a folder, in both forms, and sees to it that it stays as it is.
 pub(crate) fn check(folder: &Path) -> Said {
     let before = fingerprint(folder);
-    let scratch = tempdir().expect("a temporary folder");
+    let scratch = scratch();
     let run = |json: bool| {
         let mut command = dictum(&["check"]);
         command.arg(folder).arg("--scratch").arg(scratch.path());
@@ -147,9 +148,20 @@ fn with(path: &Path, change: impl FnOnce(&mut Vec<u8>), look: impl FnOnce(Said),
     let bytes = fs::read(path).expect("readable");
     let mut changed = bytes.clone();
     change(&mut changed);
-    fs::write(path, changed).expect("writable");
+    write(path, &changed);
     look(check(folder));
-    fs::write(path, bytes).expect("writable");
+    write(path, &bytes);
+}
+
+/// Writes a file without its blocks of zeros, which are most of a journal of 64 MiB.
+fn write(path: &Path, bytes: &[u8]) {
+    let file = fs::File::create(path).expect("writable");
+    file.set_len(bytes.len() as u64).expect("writable");
+    for (number, block) in bytes.chunks(BLOCK).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            file.write_all_at(block, (number * BLOCK) as u64).expect("writable");
+        }
+    }
 }
 
 fn without(path: &Path, look: impl FnOnce(Said), folder: &Path) {

@@ -13,7 +13,7 @@ use tempfile::{TempDir, tempdir};
 use wire::Value;
 
 use crate::common::process::Process;
-use crate::common::{Client, dictum, eventually, free_ports, output, wait_for};
+use crate::common::{Client, dictum, eventually, free_ports, output, scratch, wait_for};
 
 const BLOCK: usize = 4096;
 const FOLDERS: [&str; 2] = ["memory", "store"];
@@ -66,8 +66,9 @@ fn start(folder: &Path, state: &str) -> (Process, String) {
 }
 
 fn check(folder: &Path) -> (i32, String) {
+    let scratch = scratch();
     let mut command = dictum(&["check"]);
-    command.arg(folder);
+    command.arg(folder).arg("--scratch").arg(scratch.path());
     let said = output(command);
     let text = String::from_utf8(said.stdout).expect("text") + &String::from_utf8(said.stderr).expect("text");
     (said.status.code().expect("an exit code"), text)

@@ -32,17 +32,18 @@ impl Chance {
 }
 
 fn spread(histogram: &Histogram<u64>) -> Spread {
-    let at = |share: f64| histogram.value_at_quantile(share);
+    let mut values = histogram.value_at_quantiles([0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]);
+    let mut next = || values.next().unwrap();
     Spread {
         min: histogram.min(),
         // JSON does not give every last bit of a float back.
         mean: histogram.mean().round(),
-        p50: at(0.5),
-        p90: at(0.9),
-        p95: at(0.95),
-        p99: at(0.99),
-        p999: at(0.999),
-        p9999: at(0.9999),
+        p50: next(),
+        p90: next(),
+        p95: next(),
+        p99: next(),
+        p999: next(),
+        p9999: next(),
         max: histogram.max(),
     }
 }

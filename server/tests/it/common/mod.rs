@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde::Deserialize;
+use tempfile::TempDir;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
 use process::Process;
@@ -154,6 +155,15 @@ impl Drop for Dev {
         }
         let _ = self.child.wait();
     }
+}
+
+/// A folder for copies that a command makes, syncs and removes: in memory if the machine has room there, as each sync of
+/// a disk takes milliseconds and proves nothing about a copy.
+pub fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(memory).map_or(0, |of| of.f_bavail.saturating_mul(of.f_frsize));
+    let made = if room > 1 << 30 { tempfile::tempdir_in(memory).ok() } else { None };
+    made.unwrap_or_else(|| tempfile::tempdir().expect("a temporary folder"))
 }
 
 /// Runs a node's own start command until it listens.
