@@ -117,6 +117,8 @@ pub enum Feature {
     Addresses,
     /// The journal's frames tell a write that a power cut broke off from damage.
     StampedSectors,
+    /// The council's orders about users.
+    Users,
     /// An entry brings the time of a log back that is ahead of the cluster's.
     TimeSet,
 }
@@ -131,7 +133,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 27] = [
+pub const FEATURES: [(Feature, u16, By); 28] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -159,6 +161,7 @@ pub const FEATURES: [(Feature, u16, By); 27] = [
     (Feature::TimeSet, 8, By::Cluster),
     (Feature::StampedSectors, 8, By::Cluster),
     (Feature::Addresses, 8, By::Cluster),
+    (Feature::Users, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

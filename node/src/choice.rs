@@ -49,7 +49,7 @@ impl Choice {
 }
 
 impl Node {
-    /// `AUTH` and `HELLO` with a right password and a name that this node does not know: the bucket may have been created a moment ago, at another node. The council is
+    /// `AUTH` and `HELLO` with a name that this node does not know: the user or the bucket may have been created a moment ago, at another node. The council is
     /// asked, and the command carried out once it has answered. False if it can be carried out now.
     pub(crate) fn looks_for_user(
         &mut self,
@@ -59,7 +59,11 @@ impl Node {
     ) -> bool {
         let Some((user, password)) = commands::user_said(words) else { return false };
         let has_asked = std::mem::take(&mut session.choice.has_asked);
-        if has_asked || !self.is_password(password) || self.bucket_of_user(session, user).is_some() {
+        let is_known = match self.login(session, user, password) {
+            Some((_, bucket)) => bucket.is_some(),
+            None => self.access.get(user).is_some(),
+        };
+        if has_asked || is_known {
             return false;
         }
         if session.aim_at(COUNCIL.bucket, arguments) {

@@ -3,7 +3,7 @@
 //! Most only compute a reply ([`Run::Reply`]) and may stand inside a MULTI. A few change how the connection itself goes on
 //! ([`Run::Special`]); `dispatch` carries those out. A command with subcommands is a [`Run::Container`].
 
-mod access;
+pub(crate) mod access;
 pub(crate) mod bucket;
 mod client;
 pub(crate) mod cluster;
@@ -13,7 +13,7 @@ mod databases;
 mod dictum;
 mod docs;
 mod info;
-mod known;
+pub(crate) mod known;
 pub(crate) mod levels;
 mod monitoring;
 pub(crate) mod nodes;
@@ -29,7 +29,8 @@ use crate::node::Node;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
 
-pub(crate) use client::client_reply;
+pub(crate) use client::{client_reply, line_of};
+pub(crate) use dictum::ONCE;
 pub use server::COMPATIBLE_VERSION;
 pub(crate) use server::shutdown;
 
@@ -85,6 +86,7 @@ pub(crate) enum Local {
     Backup(crate::backup::Wanted),
     Bucket(bucket::Wanted),
     ConfigSet,
+    User(access::Wanted),
     Node(nodes::Wanted),
     Durability,
     Consistency,
@@ -106,6 +108,9 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
     let behind = |from: usize, word: &str| (from..words.len()).find(|place| is(*place, word));
     if is(0, "auth") {
         return 1..words.len();
+    }
+    if is(0, "acl") && (is(1, "setuser") || is(1, "dryrun")) {
+        return 2.min(words.len())..words.len();
     }
     let (first, count) = if is(0, "hello") {
         (behind(1, "auth"), 2)

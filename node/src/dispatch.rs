@@ -12,6 +12,7 @@ use data::spec::{Flags, Spec};
 use data::{Failure, Reply};
 use wire::{ArgumentsRef, Foreign, ProtocolError, Request, RequestParser};
 
+use crate::access;
 use crate::choice::NOT_CHOSEN;
 use crate::commands::{self, Local};
 use crate::copies::Wanted;
@@ -199,6 +200,14 @@ impl Node {
         if !session.authenticated && self.waits_as_guess(session, arguments, words) {
             return;
         }
+        if session.is_limited
+            && let Err(failure) = access::check(self, session, words)
+        {
+            if let Some(queue) = &mut session.queue {
+                queue.broken = true;
+            }
+            return self.refuse(session, &failure);
+        }
         if let Some(failure) = commands::pubsub::refusal(session, words) {
             return self.refuse(session, &failure);
         }
@@ -303,7 +312,7 @@ impl Node {
                                 session.choice.is_made = true;
                                 session.bucket
                             }
-                            Local::Bucket(_) | Local::Node(_) | Local::ConfigSet => COUNCIL.bucket,
+                            Local::Bucket(_) | Local::Node(_) | Local::ConfigSet | Local::User(_) => COUNCIL.bucket,
                             // What is not known here may have been created a moment ago.
                             Local::Select if session.redirected.is_some() => session.aim,
                             Local::Select if self.find_bucket(words[1]).is_err() => COUNCIL.bucket,
@@ -419,6 +428,7 @@ impl Node {
             Local::Backup(wanted) => self.back_up(session, wanted, words),
             Local::FullSync => full_sync::begin(self, session, words),
             Local::ConfigSet => commands::config::set(self, session, words),
+            Local::User(wanted) => commands::access::order(self, session, wanted, words),
             Local::Bucket(wanted) => commands::bucket::run(self, session, wanted, words),
             Local::Node(wanted) => commands::nodes::run(self, session, wanted, words),
             Local::Durability => commands::levels::durability(self, session, words),

@@ -6,6 +6,7 @@
 //! ```
 //! The owner (the server's loop, or the simulator) speaks to [`Node`] through [`door`] alone.
 
+mod access;
 pub mod alone;
 mod applying;
 mod archive;
@@ -93,6 +94,7 @@ mod words;
 
 use base::{NodeId, Position};
 
+pub use access::logins::{Logins, Verdict};
 pub use applying::Applying;
 pub use archive::{Archive, ArchiveReader, RebuildError, Row};
 pub use below::{Below, FlushJob};

@@ -15,11 +15,13 @@ mod starting;
 pub(crate) use starting::states;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 
+use crate::access::{self, AccessControl};
 use crate::backup::Backups;
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
@@ -152,6 +154,8 @@ pub struct Node {
     pub(crate) idle_looked_at: Time,
     /// The cluster's settings, as far as this node follows the council's log.
     pub(crate) settings: ClusterSettings,
+    /// Users, and what they may do.
+    pub(crate) access: AccessControl,
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
     pub(crate) waiting: WaitingRoom,
@@ -300,7 +304,7 @@ impl Node {
             Input::FullSyncEnded { connection, slot, error } => {
                 full_sync::on_ended(self, connection, slot, error);
             }
-            Input::Password(password) => self.config.password = Some(password),
+            Input::Password(password) => access::on_password(self, password),
             Input::Disk(room) => self.on_disk(room),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {
@@ -340,13 +344,15 @@ impl Node {
 
     fn on_opened(&mut self, id: ConnectionId, address: String, local_address: String, listener: Listener) {
         // A connection inside speaks for clients that have shown the password to HTTP, or for nodes.
-        let authenticated = self.config.password.is_none() || listener == Listener::Inside;
+        let is_inside = listener == Listener::Inside;
+        let authenticated = self.access.is_open() || is_inside;
+        let user = Arc::clone(if is_inside { self.access.inside() } else { self.access.default() });
         let limits = self.request_limits(authenticated);
         if !authenticated {
             self.expect(id);
         }
-        let mut session = Session::new(id, (address, local_address), limits, authenticated, self.now.time);
-        session.is_inside = listener == Listener::Inside;
+        let mut session = Session::new(id, (address, local_address), limits, (user, authenticated), self.now.time);
+        session.is_inside = is_inside;
         if listener == Listener::Redirects {
             self.begin_redirecting(&mut session);
         }

@@ -121,6 +121,8 @@ pub enum Planted {
     LeftBehindBelieved,
     /// Writes that grow are taken though a disk is below its low mark.
     LowDiskGrows,
+    /// Connections keep the rights that their users had when they logged in.
+    RightsKept,
     /// While a disk is below its low mark what frees room is refused, too.
     LowDiskFreesNothing,
     /// A node that is reached at another address than before does not tell the council.

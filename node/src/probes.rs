@@ -131,6 +131,8 @@ const NODE_PROBES: &[&str] = &[
     "node: an entry replaced by one without effect",
     "node: a replaced entry put back",
     "node: an entry stepped over",
+    "access: a command was refused",
+    "access: connections closed whose rights were taken",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -135,6 +135,11 @@ impl Session {
         self.subscriptions.as_ref().map_or(0, |all| all.count(kind))
     }
 
+    /// The names of a kind to which it listens.
+    pub(crate) fn names_of(&self, kind: Kind) -> impl Iterator<Item = &[u8]> {
+        self.subscriptions.iter().flat_map(move |all| all.names[kind.place()].iter()).map(AsRef::as_ref)
+    }
+
     /// Appends what [`encode`] made. False if that is more than a connection may leave unread.
     fn push(&mut self, bytes: &[u8], limit: OutputLimit) -> bool {
         let hard =

@@ -8,12 +8,14 @@
 //! *i* + 1.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::limits::{CONNECTION_PENDING_BYTES_MAX, CONNECTION_PENDING_MAX, TURN_OUTPUT_BYTES_MAX};
 use base::{BucketId, PartitionId, Position, Revision, Time};
 use data::Reply;
 use wire::{Arguments, ArgumentsRef, Protocol, ReplyWriter, RequestLimits, RequestParser};
 
+use crate::access::User;
 use crate::backlog::Backlog;
 use crate::choice::Choice;
 use crate::copies::Wanted;
@@ -135,6 +137,10 @@ pub(crate) struct Session {
     pub commands: u64,
     pub protocol: Protocol,
     pub authenticated: bool,
+    /// Who it is; `default` until it has said another name.
+    pub user: Arc<User>,
+    /// Its user may not do everything: each of its commands is looked at.
+    pub is_limited: bool,
     pub reply_mode: ReplyMode,
     pub no_evict: bool,
     pub no_touch: bool,
@@ -200,14 +206,22 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// From now on it is this user.
+    pub(crate) fn become_user(&mut self, user: Arc<User>) {
+        self.is_limited = !user.rights.has_all();
+        self.user = user;
+    }
+
     pub(crate) fn new(
         id: ConnectionId,
         (address, local_address): (String, String),
         limits: RequestLimits,
-        authenticated: bool,
+        (user, authenticated): (Arc<User>, bool),
         now: Time,
     ) -> Session {
         Session {
+            is_limited: !user.rights.has_all(),
+            user,
             id,
             address,
             local_address,

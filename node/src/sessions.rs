@@ -101,7 +101,9 @@ mod tests {
 
     fn session(id: u64) -> Slot {
         let addresses = (String::new(), String::new());
-        let session = Session::new(ConnectionId(id), addresses, RequestLimits::default(), true, base::Time::default());
+        let user = std::sync::Arc::clone(crate::access::AccessControl::new(None).default());
+        let session =
+            Session::new(ConnectionId(id), addresses, RequestLimits::default(), (user, true), base::Time::default());
         Some(Box::new(session))
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use data::{Failure, Reply, spec::Flags};
 use wire::{ArgumentsRef, ReplyWriter};
 
+use crate::access;
 use crate::commands;
 use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
@@ -133,6 +134,14 @@ impl Node {
             self.show(session, words);
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return self.refuse(session, &Failure::Text(text));
+        }
+        if session.is_limited {
+            for command in &commands {
+                if let Err(failure) = access::check(self, session, Words::new(command.as_ref()).as_slice()) {
+                    self.show(session, words);
+                    return self.refuse(session, &access::changed_since(&failure));
+                }
+            }
         }
         for command in &commands {
             self.show(session, Words::new(command.as_ref()).as_slice());

@@ -79,6 +79,6 @@ impl Node {
     /// Whether the owner is to refuse clients of other machines, if that has changed.
     pub(crate) fn tell_protected(&mut self) -> Option<bool> {
         let told = std::mem::replace(&mut self.protected_told, true);
-        (!told).then(|| self.tunables.protected_mode && self.config.password.is_none())
+        (!told).then(|| self.tunables.protected_mode && self.access.is_open())
     }
 }

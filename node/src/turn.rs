@@ -608,6 +608,7 @@ impl Node {
         out.caches = self.tell_caches().or(out.caches.take());
         out.roll = self.tell_roll().or(out.roll.take());
         out.clients_max = self.tell_clients_max().or(out.clients_max.take());
+        out.logins = self.access.tell().or(out.logins.take());
         out.refuses_other_machines = self.tell_protected().or(out.refuses_other_machines.take());
         out.events.append(&mut self.events);
         out.rubbish.append(&mut self.rubbish);

@@ -49,6 +49,7 @@ use crate::full_sync::FullSyncs;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
 use crate::peer_tls::PeerSecurity;
+use crate::secrets::SharedLogins;
 use crate::systemd::Notifier;
 use crate::transfers::{self, Transfers};
 use busy::Busy;
@@ -181,6 +182,7 @@ pub(crate) struct Parts {
     pub(crate) clients_max: usize,
     /// Whether clients of other machines are refused; told to HTTP.
     pub(crate) is_protected: Arc<AtomicBool>,
+    pub(crate) logins: SharedLogins,
     /// Threads that have the sockets of clients; 0: the loop has them.
     pub(crate) porters: usize,
     pub(crate) commit_here: bool,
@@ -246,6 +248,7 @@ struct EventLoop {
     transfers: Transfers,
     clients_max: usize,
     is_protected: Arc<AtomicBool>,
+    logins: SharedLogins,
     /// When a client of another machine was last named in the log.
     refused_at: Option<Time>,
     commit_here: bool,
@@ -335,6 +338,7 @@ impl EventLoop {
             cache: parts.cache,
             clients_max: parts.clients_max,
             is_protected: parts.is_protected,
+            logins: parts.logins,
             refused_at: None,
             commit_here: parts.commit_here,
             stamps_sectors: false,

@@ -12,6 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use node::Logins;
+
 /// Longest file, in bytes: a password is a line.
 const FILE_BYTES_MAX: u64 = 4096;
 /// Flags that carry a secret, and what to use instead.
@@ -102,6 +104,20 @@ impl Password {
 
     pub(crate) fn set(&self, password: &str) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(password));
+    }
+}
+
+/// The users of the node, for HTTP, which lets clients in itself; none until somebody has changed users.
+#[derive(Clone, Debug, Default)]
+pub struct SharedLogins(Arc<Mutex<Option<Arc<Logins>>>>);
+
+impl SharedLogins {
+    pub(crate) fn get(&self) -> Option<Arc<Logins>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, logins: Logins) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(logins));
     }
 }
 

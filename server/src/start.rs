@@ -31,7 +31,7 @@ use crate::http::{self, HttpOptions, Visitors};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::peer_tls::PeerSecurity;
-use crate::secrets::{self, Password};
+use crate::secrets::{self, Password, SharedLogins};
 use crate::standing::{self, Known, Standing};
 use crate::systemd::Notifier;
 use crate::{
@@ -304,11 +304,13 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let full_syncs = FullSyncs::new(&resp, options, tell);
     let (clients_by, certificates) = secure_clients(options, &standing)?.unzip();
     let password = Password::new(options.password.clone());
+    let logins = SharedLogins::default();
     let http_options = HttpOptions {
         node: options.name.clone(),
         value_bytes_max: options.value_bytes_max,
         request_timeout: options.request_timeout,
         password: password.clone(),
+        logins: logins.clone(),
         journal_syncs: journal.syncs(),
         dir: options.dir.clone(),
         visitors,
@@ -379,6 +381,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         cache: options.cache,
         clients_max: shares.clients,
         is_protected,
+        logins,
         porters: options.io_threads.saturating_sub(1),
         commit_here: options.commit_here,
         name: options.name.clone(),

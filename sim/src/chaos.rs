@@ -75,6 +75,8 @@ pub struct Chaos {
     pub addresses: bool,
     /// Disks have little room now and then.
     pub low_disks: bool,
+    /// Users come and go, and guests log in as them.
+    pub users: bool,
     /// Power cuts tear blocks within.
     pub torn_sectors: bool,
     /// Wall clock errors at the start, by node.
@@ -239,6 +241,7 @@ impl Chaos {
                         | Fault::Addresses
                         | Fault::SecondProcess
                         | Fault::DiskLow
+                        | Fault::Users
                 );
                 let drawn = !by_request && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
@@ -312,6 +315,9 @@ impl Chaos {
         let mut low = Rng::new(options.seed ^ LOW_DRAWN);
         let count = low.between(3, 12);
         plan.extend(draw_plan(&mut low, count, &LOW_KINDS, nodes, ends_at, &options.with, &has));
+        let mut users = Rng::new(options.seed ^ USERS_DRAWN);
+        let count = users.between(10, 60);
+        plan.extend(draw_plan(&mut users, count, &USER_KINDS, nodes, ends_at, &options.with, &has));
         // Once, and in time for others to join.
         let planned = Planned {
             at: loss_of_most.between(ends_at / 5, ends_at * 3 / 5),
@@ -364,6 +370,7 @@ impl Chaos {
             torn_sectors: has(Fault::TornSectors),
             addresses: has(Fault::Addresses),
             low_disks: has(Fault::DiskLow),
+            users: has(Fault::Users),
             sync_min: disk.between(50_000, 2 * MS),
             sync_jitter: disk.between(50_000, 2 * MS),
             sync_slow,
@@ -479,6 +486,9 @@ const DOUBLE_KINDS: [(Fault, u64); 1] = [(Fault::SecondProcess, 1)];
 const LOW_KINDS: [(Fault, u64); 1] = [(Fault::DiskLow, 1)];
 
 /// And another one.
+const USER_KINDS: [(Fault, u64); 1] = [(Fault::Users, 1)];
+
+/// And another one.
 const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
 
 /// And another one.
@@ -499,6 +509,7 @@ const WILD_DRAWN: u64 = 0x0c10_c4a7;
 const ADDRESSES_DRAWN: u64 = 0xadd2_e55e;
 const DOUBLES_DRAWN: u64 = 0x0d0b_1e5a;
 const LOW_DRAWN: u64 = 0xd15c_0104;
+const USERS_DRAWN: u64 = 0x05e2_ac15;
 
 /// Tells its drawing from that of all else.
 const STEPS_DRAWN: u64 = 0x57e9_0b34;

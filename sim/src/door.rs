@@ -99,6 +99,14 @@ pub trait Door: Sized {
     fn caches(&self) -> Vec<CacheNews> {
         Vec::new()
     }
+    /// The users that it knows, with their rules.
+    fn users(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// A connection that has other rights than its user has, if there is one.
+    fn stale_rights(&self) -> Option<String> {
+        None
+    }
     /// Whether any state has elements of collections that are gone.
     fn has_garbage(&self) -> bool {
         false
@@ -187,6 +195,14 @@ impl Door for node::Node {
 
     fn later_life_of(&self, node: NodeId) -> u64 {
         node::Node::later_life_of(self, node)
+    }
+
+    fn users(&self) -> Vec<String> {
+        node::Node::users(self)
+    }
+
+    fn stale_rights(&self) -> Option<String> {
+        node::Node::stale_rights(self)
     }
 
     fn is_outlived(&self) -> bool {

@@ -23,6 +23,7 @@ use storage::{
 
 use crate::clock::Clock;
 use crate::cluster::errands::Talks;
+use crate::cluster::guests::Guests;
 use crate::cluster::operator::member;
 use crate::disk::SimDisk;
 use crate::door::Door;
@@ -121,6 +122,8 @@ pub struct Running<N> {
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Conversations that are held for its clients.
     pub talks: Talks,
+    /// Those who log in as users that come and go.
+    pub guests: Guests,
     /// Whether it was asked to stop.
     pub stopping: bool,
     /// How many spaces of its store nobody knew of at the start.

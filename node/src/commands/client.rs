@@ -273,9 +273,18 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let events = [(!session.paused, 'r'), (session.unread > 0, 'w')].into_iter();
     let events: String = events.filter(|(set, _)| *set).map(|(_, event)| event).collect();
     let _ = write!(line, " tot-mem={} events={events} cmd={}", burden.total(), session.last_command);
-    let _ = write!(line, " user=default redir={} resp={}", tracking::redirection(tracked), session.protocol.number());
+    let (user, redirection) = (name(&session.user.name), tracking::redirection(tracked));
+    let _ = write!(line, " user={user} redir={redirection} resp={}", session.protocol.number());
     let _ = writeln!(line, " lib-name={} lib-ver={}", name(&session.library_name), name(&session.library_version));
     out.extend_from_slice(line.as_bytes());
+}
+
+/// The same without the end of the line, as `ACL LOG` shows it.
+pub(crate) fn line_of(node: &Node, session: &Session) -> Vec<u8> {
+    let mut line = Vec::new();
+    describe(node, session, &mut line);
+    line.truncate(line.trim_ascii_end().len());
+    line
 }
 
 fn info(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {

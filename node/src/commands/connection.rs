@@ -1,13 +1,18 @@
 //! Commands that concern the connection that sends them.
 
+use std::sync::Arc;
+
+use base::BucketId;
 use data::spec::{Group, Keys};
 use data::{Failure, Reply, Spec};
 use wire::Protocol;
 
 use super::{Context, Entry, Local, Marks, answers, spec, special};
+use crate::access::log::Refused;
+use crate::access::{self, DEFAULT, User};
 use crate::node::Node;
 use crate::redirect::Redirected;
-use crate::session::ReplyMode;
+use crate::session::{ReplyMode, Session};
 
 const GROUP: Group = Group::Connection;
 const TRANSACTIONS: Group = Group::Transactions;
@@ -89,50 +94,72 @@ fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::bulk(words[1]))
 }
 
-/// Checks a password. There is one user, who may do everything; the name says which bucket the connection is for ([`crate::choice`]), and
-/// `default` is the name of the usual one (at the listener for cluster clients, of the listener's).
-fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
-    let is_usual = user == b"default" && context.session.redirected.is_some();
-    let bucket = context.node.bucket_of_user(context.session, user);
-    let right = context.node.is_password(password);
-    let Some(bucket) = bucket.filter(|_| right) else {
-        if right {
+/// Lets a connection be another user, if the password is right. A name of no user that is that of a bucket says which bucket `default` wants
+/// ([`crate::choice`]); so does `user@bucket`. At the listener for cluster clients `default` itself means the listener's.
+fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let found = context.node.login(context.session, name, password);
+    let Some((user, Some(bucket))) = found else {
+        if found.is_some() {
             context.session.has_not_selected();
         }
         context.node.note_wrong_password(context.session);
+        let command = context.session.last_command.to_ascii_uppercase().into_bytes();
+        let refused = Refused { reason: "auth", context: "toplevel", object: command, user: name.to_vec() };
+        access::note(context.node, context.session, refused);
         return Err(Failure::Text("WRONGPASS invalid username-password pair or user is disabled."));
     };
     context.session.select_named(bucket)?;
+    let is_usual = !context.node.names_bucket(name);
     if let Some(redirected) = &mut context.session.redirected {
         redirected.has_chosen = !is_usual;
     }
     context.session.authenticated = true;
+    if !context.session.is_inside {
+        context.session.become_user(user);
+    }
     Ok(())
 }
 
 impl Node {
-    /// Whether a password is right; where there is none, each is.
-    pub(crate) fn is_password(&self, given: &[u8]) -> bool {
-        self.config.password.as_ref().is_none_or(|expected| same(expected.as_bytes(), given))
+    /// Who a name and a password make a connection, and which bucket it means: none if there is no bucket of that name. None at all if the password is wrong.
+    pub(crate) fn login(
+        &self,
+        session: &Session,
+        name: &[u8],
+        password: &[u8],
+    ) -> Option<(Arc<User>, Option<BucketId>)> {
+        let default = self.access.default();
+        let (user, bucket) = match self.access.get(name) {
+            Some(user) => (user, DEFAULT),
+            None => match split_name(name).and_then(|(user, bucket)| Some((self.access.get(user)?, bucket))) {
+                Some((user, bucket)) => (user, bucket),
+                None => (default, name),
+            },
+        };
+        user.takes(password).then(|| (Arc::clone(user), self.bucket_of_user(session, bucket)))
+    }
+
+    /// Whether a name that is said to `AUTH` is that of a bucket, or ends with one.
+    fn names_bucket(&self, name: &[u8]) -> bool {
+        self.access.get(name).is_none()
     }
 }
 
-/// Compares in a time that does not tell how much was right.
-fn same(expected: &[u8], given: &[u8]) -> bool {
-    let differences = expected.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
-    // The compiler must not see that a first difference decides. The length may show.
-    expected.len() == given.len() && std::hint::black_box(differences) == 0
+/// The two parts of `user@bucket`.
+fn split_name(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = name.iter().rposition(|byte| *byte == b'@')?;
+    Some((&name[..at], &name[at + 1..]))
 }
 
 fn auth(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     match words {
         [_, password] => {
-            if context.node.config.password.is_none() {
+            if context.node.access.default().rules.no_password {
                 return Err(Failure::Text(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
             }
-            authenticate(context, b"default", password)?;
+            authenticate(context, DEFAULT, password)?;
         }
         [_, user, password] => authenticate(context, user, password)?,
         _ => return Err(Failure::Syntax),
@@ -204,7 +231,11 @@ pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Fai
 }
 
 fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
-    let authenticated = context.node.config.password.is_none();
+    let authenticated = context.node.access.is_open() || context.session.is_inside;
+    if !context.session.is_inside {
+        let default = Arc::clone(context.node.access.default());
+        context.session.become_user(default);
+    }
     context.node.unsubscribe_all(context.session);
     context.node.track_no_more(context.session);
     context.node.monitors.remove(&context.session.id);

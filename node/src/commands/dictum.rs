@@ -9,7 +9,7 @@ use crate::status;
 
 const GROUP: Group = Group::Dictum;
 /// The command that contains another.
-pub(super) const ONCE: &str = "dictum.once";
+pub(crate) const ONCE: &str = "dictum.once";
 
 /// The table of this family.
 pub(super) static ENTRIES: &[Entry] = &[

@@ -6,25 +6,50 @@ use data::spec::{Group, Keys};
 
 use super::{Entry, Marks, Run, last_name};
 
+/// The categories of Redis.
+pub(crate) const CATEGORIES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
 /// A command on keys, or one of this crate's.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Known {
+pub(crate) enum Known {
     OnKeys(&'static Spec),
     Own(&'static Entry),
 }
 
 /// Every command, without the subcommands.
-pub(super) fn all() -> impl Iterator<Item = Known> {
+pub(crate) fn all() -> impl Iterator<Item = Known> {
     COMMANDS.iter().map(|entry| Known::OnKeys(entry.spec)).chain(super::all().map(Known::Own))
 }
 
 /// Every command, each followed by its subcommands.
-pub(super) fn all_with_subcommands() -> impl Iterator<Item = Known> {
+pub(crate) fn all_with_subcommands() -> impl Iterator<Item = Known> {
     all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
 }
 
 /// The command of a name in any case; a subcommand is named `client|list`.
-pub(super) fn named(name: &[u8]) -> Option<Known> {
+pub(crate) fn named(name: &[u8]) -> Option<Known> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
     let first = parts.next()?;
     let command = all().find(|command| command.spec().name.as_bytes().eq_ignore_ascii_case(first))?;
@@ -35,14 +60,14 @@ pub(super) fn named(name: &[u8]) -> Option<Known> {
 }
 
 impl Known {
-    pub(super) fn spec(self) -> &'static Spec {
+    pub(crate) fn spec(self) -> &'static Spec {
         match self {
             Known::OnKeys(spec) => spec,
             Known::Own(entry) => &entry.spec,
         }
     }
 
-    pub(super) fn subcommands(self) -> Vec<Known> {
+    pub(crate) fn subcommands(self) -> Vec<Known> {
         match self {
             Known::OnKeys(spec) => spec.subcommands.iter().map(Known::OnKeys).collect(),
             Known::Own(Entry { run: Run::Container(entries), .. }) => entries.iter().map(Known::Own).collect(),
@@ -51,13 +76,13 @@ impl Known {
     }
 
     /// The subcommand of this name, in any case.
-    pub(super) fn subcommand(self, wanted: &[u8]) -> Option<Known> {
+    pub(crate) fn subcommand(self, wanted: &[u8]) -> Option<Known> {
         let mut all = self.subcommands().into_iter();
         all.find(|sub| last_name(sub.spec()).as_bytes().eq_ignore_ascii_case(wanted))
     }
 
     /// The flags by the names that `COMMAND INFO` uses.
-    pub(super) fn flags(self) -> Vec<&'static str> {
+    pub(crate) fn flags(self) -> Vec<&'static str> {
         match self {
             Known::OnKeys(spec) if spec.subcommands.is_empty() => spec.flags.names(),
             Known::OnKeys(_) => Vec::new(),
@@ -66,7 +91,7 @@ impl Known {
     }
 
     /// The access-control categories, with `@`.
-    pub(super) fn categories(self) -> Vec<&'static str> {
+    pub(crate) fn categories(self) -> Vec<&'static str> {
         // A container is only a name: what it does is its subcommands' affair.
         let entry = match self {
             Known::OnKeys(spec) if spec.subcommands.is_empty() => return spec.categories(),
@@ -101,7 +126,7 @@ impl Known {
     }
 
     /// Which words are keys; of a container none, its subcommands differ.
-    pub(super) fn key_places(self) -> Keys {
+    pub(crate) fn key_places(self) -> Keys {
         match self {
             Known::OnKeys(spec) if !spec.subcommands.is_empty() => Keys::None,
             _ => self.spec().keys,
@@ -109,7 +134,7 @@ impl Known {
     }
 
     /// The keys among `words`.
-    pub(super) fn keys<'a>(self, words: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    pub(crate) fn keys<'a>(self, words: &[&'a [u8]]) -> Vec<&'a [u8]> {
         self.spec().keys_of(words)
     }
 }

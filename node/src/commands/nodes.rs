@@ -216,6 +216,17 @@ fn replace_after(seconds: &[u8]) -> Result<Change, Failure> {
     }))
 }
 
+impl Node {
+    /// 32 hexadecimal digits that nobody can guess. Two of one node differ by the draw, those of two nodes or starts by the secret.
+    pub(crate) fn secret_digits(&mut self) -> String {
+        let mut sha = Sha1::new();
+        sha.update(self.config.secret.to_le_bytes());
+        sha.update(self.boot.to_le_bytes());
+        sha.update(self.rng.next_u64().to_le_bytes());
+        sha.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// A new token, and the order that makes it one.
 fn token(node: &mut Node, seconds: Option<&[u8]>) -> Result<(String, Change), Failure> {
     let seconds = match seconds {
@@ -224,12 +235,7 @@ fn token(node: &mut Node, seconds: Option<&[u8]>) -> Result<(String, Change), Fa
             .filter(|seconds| (1..=TOKEN_SECONDS_MAX).contains(seconds))
             .ok_or(Failure::Text("ERR a token lasts for a number of seconds, up to a year"))?,
     };
-    // Two of one node differ by the draw, those of two nodes or starts by the secret.
-    let mut sha = Sha1::new();
-    sha.update(node.config.secret.to_le_bytes());
-    sha.update(node.boot.to_le_bytes());
-    sha.update(node.rng.next_u64().to_le_bytes());
-    let token: String = sha.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let token = node.secret_digits();
     // Its order waits until the node knows the cluster's time.
     let now = node.clock.now().unwrap_or_else(|| node.clock.own());
     let until = WallTime(now.0.saturating_add(seconds as u64 * 1000));

@@ -183,6 +183,15 @@ pub(crate) fn acts(words: &[&[u8]]) -> bool {
     )
 }
 
+/// The channels and patterns that a command listens to, or publishes to.
+pub(crate) fn channels_of<'w>(words: &[&'w [u8]]) -> Vec<(&'w [u8], Kind)> {
+    match super::find(words).map(|entry| &entry.run) {
+        Ok(Run::Special(Local::Subscribe(kind))) => words[1..].iter().map(|name| (*name, *kind)).collect(),
+        Ok(Run::Special(Local::Publish(kind))) => vec![(words[1], *kind)],
+        _ => Vec::new(),
+    }
+}
+
 /// Whether these words publish something.
 pub(crate) fn publishes(words: &[&[u8]]) -> bool {
     matches!(super::find(words).map(|entry| &entry.run), Ok(Run::Special(Local::Publish(_))))

@@ -7,6 +7,8 @@ use paxos::{HardState, Input as Step, Restored, RoleName};
 
 use super::memories::{identity_in_memory, make_odd};
 use super::{Node, place_of};
+use crate::access;
+use crate::access::stored::Users;
 use crate::below::{FlushJob, Retired};
 use crate::bucket::{Bucket, BucketKind, Named, Policy};
 use crate::commands::config;
@@ -34,6 +36,7 @@ impl Node {
         self.council_followed = group.partition.applied;
         let tree = &group.partition.tree;
         let settings = ClusterSettings::read(tree);
+        let users = Users::read(tree);
         match (Registry::read(tree), Map::read(tree)) {
             (Ok(registry), Ok(map)) => (self.registry, self.map) = (registry, map),
             _ => {
@@ -46,6 +49,14 @@ impl Node {
             Ok(settings) => config::follow(self, settings),
             Err(_) => {
                 let text = "the council's settings are not those of this version";
+                self.fatal.get_or_insert_with(|| text.to_owned());
+                return;
+            }
+        }
+        match users {
+            Ok(users) => access::follow(self, users),
+            Err(_) => {
+                let text = "the council's users are not those of this version";
                 self.fatal.get_or_insert_with(|| text.to_owned());
                 return;
             }

@@ -11,6 +11,7 @@ use paxos::{Members, Replica};
 use super::pings::Pings;
 use super::{Node, PING_EVERY};
 use crate::StartError;
+use crate::access::AccessControl;
 use crate::backup::Backups;
 use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
@@ -178,6 +179,7 @@ impl Node {
             carrying: "",
             idle_looked_at: base::Time(0),
             settings: ClusterSettings::default(),
+            access: AccessControl::new(config.password.as_deref()),
             pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),
             waiting: WaitingRoom::default(),

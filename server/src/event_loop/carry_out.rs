@@ -26,6 +26,9 @@ impl EventLoop {
         if let Some(most) = self.outbox.clients_max.take() {
             self.clients_max = most;
         }
+        if let Some(logins) = self.outbox.logins.take() {
+            self.logins.set(logins);
+        }
         if let Some(refuses) = self.outbox.refuses_other_machines.take() {
             // With a password it changes nothing.
             if self.is_protected.swap(refuses, Ordering::Relaxed) != refuses {

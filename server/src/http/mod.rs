@@ -40,6 +40,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use node::{Logins, Verdict};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::Value;
@@ -47,7 +48,7 @@ use wire::Value;
 use crate::bridge::Bridge;
 use crate::client_tls::ClientSecurity;
 use crate::journal::sync_times::SyncTimes;
-use crate::secrets::Password;
+use crate::secrets::{Password, SharedLogins};
 use client::{Failure, Pool};
 use connections::Connections;
 use door::{Door, Visit};
@@ -84,6 +85,8 @@ pub struct HttpOptions {
     pub request_timeout: Duration,
     /// Password that a request must show, if any.
     pub password: Password,
+    /// The users, once somebody has changed them: then these count, and not the password alone.
+    pub logins: SharedLogins,
     /// Names, origins and machines that are let in.
     pub visitors: Visitors,
     /// Most connections; more wait to be accepted.
@@ -259,8 +262,16 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
         return next.run(request).await;
     }
     let shown = Credentials::read(request.headers());
-    let own = shown.as_ref().and_then(Credentials::bucket);
-    if let Some(password) = api.options.password.get() {
+    let logins = api.options.logins.get();
+    let is_user = |shown: &Credentials| {
+        logins.as_ref().is_some_and(|logins| logins.judge(&shown.user, Some(&shown.password)) != Verdict::Nobody)
+    };
+    let own = shown.as_ref().and_then(|shown| match is_user(shown) {
+        true => Some(BucketName::default_bucket().clone()),
+        false => shown.bucket(),
+    });
+    let password = api.options.password.get();
+    if logins.is_some() || password.is_some() {
         let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
         // A request without a password is no guess: browsers and libraries ask first whether a password is needed.
         let guesser = remote.filter(|_| shown.is_some());
@@ -270,14 +281,24 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
         {
             return problem.into_response();
         }
-        if let Err(problem) = check(&api, &password, shown.as_ref(), own.as_ref()).await {
+        let judged = match &logins {
+            Some(logins) => judge(logins, shown.as_ref()),
+            None => judge_password(password.as_deref().unwrap_or_default(), shown.as_ref()),
+        };
+        let judged = match judged {
+            Ok(()) if shown.is_some() => check_bucket(&api, own.as_ref()).await,
+            other => other,
+        };
+        if let Err(problem) = judged {
             if let Some(guesser) = guesser.filter(|_| problem.status == StatusCode::UNAUTHORIZED) {
                 api.guesses.note(guesser.ip());
                 api.page_log.tell(remote, &problem);
             }
             return problem.into_response();
         }
-        has_shown.note();
+        if shown.is_some() {
+            has_shown.note();
+        }
     }
     match own {
         Some(own) => {
@@ -292,19 +313,40 @@ async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: N
     next.run(request).await
 }
 
-/// Checks the password, and that the user is one of those that `AUTH` takes: `default`, and the name of every bucket.
-async fn check(
-    api: &Api,
-    password: &str,
-    shown: Option<&Credentials>,
-    own: Option<&BucketName>,
-) -> Result<(), Problem> {
-    let unauthorized = |message| Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message);
-    if !shown.is_some_and(|shown| equal_in_constant_time(&shown.password, password.as_bytes())) {
-        return Err(unauthorized(
-            "Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default.",
-        ));
+fn unauthorized(message: &'static str) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message)
+}
+
+/// Checks the password of the node.
+fn judge_password(password: &str, shown: Option<&Credentials>) -> Result<(), Problem> {
+    if shown.is_some_and(|shown| equal_in_constant_time(&shown.password, password.as_bytes())) {
+        return Ok(());
     }
+    Err(unauthorized("Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default."))
+}
+
+/// Checks that somebody is a user that may do everything: what others ask for would have to be looked at command by command, and only RESP does that.
+fn judge(logins: &Logins, shown: Option<&Credentials>) -> Result<(), Problem> {
+    let (user, password) = shown.map_or((&b""[..], None), |shown| (&shown.user, Some(shown.password.as_slice())));
+    let verdict = match logins.judge(user, password) {
+        // It may be the name of a bucket, for which `default` comes.
+        Verdict::Nobody => logins.judge(b"", password),
+        verdict => verdict,
+    };
+    match verdict {
+        Verdict::Whole => Ok(()),
+        Verdict::Limited => {
+            let message = "HTTP is for users who may do everything (+@all ~* &*), so far. Others use RESP.";
+            Err(Problem::new(StatusCode::FORBIDDEN, "NOPERM", message))
+        }
+        Verdict::Wrong | Verdict::Nobody => Err(unauthorized(
+            "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.",
+        )),
+    }
+}
+
+/// Checks that a name that is no user's is that of a bucket.
+async fn check_bucket(api: &Api, own: Option<&BucketName>) -> Result<(), Problem> {
     let unknown = || unauthorized("The user must be default, or the name of a bucket.");
     let own = own.ok_or_else(unknown)?;
     if own == BucketName::default_bucket() {

@@ -40,6 +40,7 @@ mod synced;
 mod systemd;
 mod unsafe_recover;
 mod unwritten;
+mod users;
 mod versions;
 mod web_pages;
 mod workers;

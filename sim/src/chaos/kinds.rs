@@ -131,12 +131,14 @@ pub enum Fault {
     Addresses,
     /// Disks have little room for a while, and perhaps none. Only where it is asked for.
     DiskLow,
+    /// No misfortune: the operator changes users, and guests log in as them. Only where it is asked for.
+    Users,
     /// No misfortune: clients make backups. Only where it is asked for. Counted: runs in which they do.
     Backups,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 65] = [
+pub const FAULTS: [Fault; 66] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -202,6 +204,7 @@ pub const FAULTS: [Fault; 65] = [
     Fault::Addresses,
     Fault::SecondProcess,
     Fault::DiskLow,
+    Fault::Users,
 ];
 
 impl Fault {
@@ -258,6 +261,7 @@ impl Fault {
             Fault::Addresses => "addresses",
             Fault::SecondProcess => "second-process",
             Fault::DiskLow => "disk-low",
+            Fault::Users => "users",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 60] = [
+pub const PLANTED: [(&str, Planted); 61] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -60,6 +60,7 @@ pub const PLANTED: [(&str, Planted); 60] = [
     ("left-behind-heard", Planted::LeftBehindHeard),
     ("left-behind-believed", Planted::LeftBehindBelieved),
     ("torn-is-damage", Planted::TornIsDamage),
+    ("rights-kept", Planted::RightsKept),
     ("low-disk-grows", Planted::LowDiskGrows),
     ("low-disk-frees-nothing", Planted::LowDiskFreesNothing),
     ("feature-too-soon", Planted::FeatureTooSoon),

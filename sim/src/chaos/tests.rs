@@ -54,6 +54,7 @@ fn every_fault_is_drawn_sometimes() {
         Fault::Addresses,
         Fault::SecondProcess,
         Fault::DiskLow,
+        Fault::Users,
     ];
     let is_drawn = |fault: &Fault| !asked_for.contains(fault);
     for (fault, seen) in FAULTS.iter().zip(seen).filter(|(fault, _)| is_drawn(fault)) {

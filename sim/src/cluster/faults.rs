@@ -184,6 +184,7 @@ impl<N: Door> Cluster<N> {
             Fault::WildClock => self.set_clock_wild(node, rng),
             Fault::SecondProcess => self.start_second_process(node, duration, rng),
             Fault::Addresses => self.give_addresses(node, duration, rng),
+            Fault::Users => self.change_users(node, rng),
             Fault::DiskLow => self.take_room(node, duration, rng),
             Fault::UnsafeRecover => self.go_on_alone(rng),
             Fault::SettingsChange => self.change_settings(rng),

@@ -265,6 +265,7 @@ impl<N: Door> Cluster<N> {
         for sync in full_syncs {
             self.give(node, Happening::FullSyncRefused(sync.connection.0, sync.slot));
         }
+        self.hear_guests(node, &mut clients, &mut close, &mut pause);
         self.hold_errands(node, errands, &mut clients, &mut close, &mut pause);
         self.serve_clients(node, clients, close, pause);
         self.begin_commit(node, true);

@@ -120,6 +120,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         council_seen: Position(0),
         held: BTreeMap::new(),
         talks: Default::default(),
+        guests: Default::default(),
         stopping: false,
         found,
         store,

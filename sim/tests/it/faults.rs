@@ -57,6 +57,11 @@ fn machines_move() {
 }
 
 #[test]
+fn users_come_and_go_and_guests_get_what_is_theirs() {
+    shows(Fault::Users, &[], 20, &["ACL SETUSER guest", "ACL DELUSER guest"]);
+}
+
+#[test]
 fn disks_sink_below_their_marks_and_fill_up() {
     shows(
         Fault::DiskLow,

@@ -397,6 +397,11 @@ fn a_living_majority_left_behind() {
 }
 
 #[test]
+fn rights_kept() {
+    is_found_by(Planted::RightsKept, 10, &[Fault::Users], "rights");
+}
+
+#[test]
 fn low_disk_frees_nothing() {
     is_found_by(Planted::LowDiskFreesNothing, 10, &[Fault::DiskLow], "room");
 }

@@ -51,7 +51,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 pub(super) static KEPT: &[Kept] = &[
     kept("acl-pubsub-default", "", "resetchannels", OneOf(&["allchannels", "resetchannels"])),
     kept("aclfile", "", "", Immutable),
-    kept("acllog-max-len", "", "0", COUNT),
+    kept("acllog-max-len", "", "128", COUNT),
     kept("active-defrag-cycle-max", "", "25", Number(1, 99)),
     kept("active-defrag-cycle-min", "", "1", Number(1, 99)),
     kept("active-defrag-ignore-bytes", "", "104857600", Bytes),

@@ -65,6 +65,7 @@ impl Server {
             value_bytes_max,
             request_timeout,
             password: crate::secrets::Password::new(password.map(str::to_owned)),
+            logins: crate::secrets::SharedLogins::default(),
             journal_syncs: std::sync::Arc::default(),
             dir: std::env::temp_dir(),
             visitors,

@@ -1,0 +1,301 @@
+//! Users, and what each of them may do: Redis's ACL, of which all nodes know the same, because the council keeps it.
+//!
+//! ```text
+//!   ACL SETUSER ──► order of the council ──► rules (texts, the same at all nodes)
+//!                                              │ each node, when it has applied the order
+//!                                              ▼
+//!                      session ── user ── rights (numbers of commands, patterns): looked at before each command
+//! ```
+//! A command is judged at the node that its client is connected to, once. What that node passes on to others is not judged again: they know it as a member.
+//!
+//! The user `default` is who has not said another name. Until somebody changes it, it is what the node was started with: everything, with the password
+//! of the node if it has one.
+
+pub(crate) mod compiled;
+pub(crate) mod log;
+pub mod logins;
+pub(crate) mod rules;
+pub(crate) mod stored;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use data::Failure;
+
+use crate::door::{ConnectionId, Planted};
+use crate::node::Node;
+use crate::pubsub::audience::Kind;
+use crate::session::Session;
+use compiled::{Denied, Rights};
+use log::{RefusalLog, Refused};
+use logins::Logins;
+use rules::{Rules, digest_of};
+use stored::Users;
+
+/// Who has not said another name.
+pub(crate) const DEFAULT: &[u8] = b"default";
+/// How many lines `ACL LOG` keeps, unless `acllog-max-len` says otherwise.
+pub(crate) const LOG_LINES: usize = 128;
+/// Beyond that nobody reads it.
+const LOG_LINES_MAX: usize = 10_000;
+
+/// A user.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub name: Vec<u8>,
+    pub rules: Rules,
+    pub rights: Rights,
+}
+
+impl User {
+    fn new(name: &[u8], rules: Rules) -> Arc<User> {
+        Arc::new(User { name: name.to_vec(), rights: Rights::new(&rules), rules })
+    }
+
+    /// Whether this password makes somebody this user now. It takes as long for a wrong one.
+    pub(crate) fn takes(&self, password: &[u8]) -> bool {
+        let given = digest_of(password);
+        // All are compared, each wholly.
+        let fits =
+            self.rules.passwords.iter().fold(false, |fits, digest| fits | same(digest.as_bytes(), given.as_bytes()));
+        self.rules.is_on && (self.rules.no_password || fits)
+    }
+
+    /// Whether nobody has to log in to be it.
+    fn is_open(&self) -> bool {
+        self.rules.is_on && self.rules.no_password
+    }
+}
+
+/// Compares in a time that does not tell how much was right.
+fn same(expected: &[u8], given: &[u8]) -> bool {
+    let differences = expected.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
+    // The compiler must not see that a first difference decides. The length may show.
+    expected.len() == given.len() && std::hint::black_box(differences) == 0
+}
+
+/// The users of this node.
+#[derive(Debug)]
+pub(crate) struct AccessControl {
+    /// As the council has them, for all that this node has applied.
+    stored: Users,
+    users: BTreeMap<Vec<u8>, Arc<User>>,
+    /// Also among the users.
+    default: Arc<User>,
+    /// Parts of this process: they ask for those whom they have let in.
+    inside: Arc<User>,
+    pub(crate) log: RefusalLog,
+    /// The owner knows the users that there are.
+    is_told: bool,
+}
+
+impl AccessControl {
+    /// Of a node with this password, that knows of no users yet.
+    pub(crate) fn new(password: Option<&str>) -> AccessControl {
+        let default = User::new(DEFAULT, default_rules(password));
+        AccessControl {
+            stored: Users::default(),
+            users: BTreeMap::from([(DEFAULT.to_vec(), Arc::clone(&default))]),
+            default,
+            inside: User::new(DEFAULT, Rules::of_default()),
+            log: RefusalLog::default(),
+            // Until somebody changes users the password of the node is all that it needs.
+            is_told: true,
+        }
+    }
+
+    /// The users, if the owner has not been told of these yet.
+    pub(crate) fn tell(&mut self) -> Option<Logins> {
+        let is_told = std::mem::replace(&mut self.is_told, true);
+        (!is_told).then(|| Logins::new(&self.users))
+    }
+
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// All of them, by their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
+        self.users.values()
+    }
+
+    pub(crate) fn default(&self) -> &Arc<User> {
+        &self.default
+    }
+
+    pub(crate) fn inside(&self) -> &Arc<User> {
+        &self.inside
+    }
+
+    /// Whether a connection is `default` without having said so.
+    pub(crate) fn is_open(&self) -> bool {
+        self.default.is_open()
+    }
+
+    /// Whether somebody has changed the user `default`: until then the node's password is its own affair.
+    pub(crate) fn has_stored_default(&self) -> bool {
+        self.stored.get(DEFAULT).is_some()
+    }
+
+    /// Takes the users of the council, and the password of the node, which counts until somebody has changed `default`. Users that have not changed stay the same.
+    fn take(&mut self, stored: Users, password: Option<&str>) {
+        let mut users = BTreeMap::new();
+        let own = stored.get(DEFAULT).is_none().then(|| (DEFAULT, default_rules(password)));
+        let of_council = stored.iter().map(|(name, rules)| (name, rules.clone()));
+        for (name, rules) in own.into_iter().chain(of_council) {
+            let user = match self.users.get(name) {
+                Some(user) if user.rules == rules => Arc::clone(user),
+                _ => User::new(name, rules),
+            };
+            users.insert(name.to_vec(), user);
+        }
+        if let Some(default) = users.get(DEFAULT) {
+            self.default = Arc::clone(default);
+        }
+        (self.stored, self.users) = (stored, users);
+        self.is_told = false;
+    }
+}
+
+fn default_rules(password: Option<&str>) -> Rules {
+    let mut rules = Rules::of_default();
+    if let Some(password) = password {
+        rules.no_password = false;
+        rules.passwords = vec![digest_of(password.as_bytes())];
+    }
+    rules
+}
+
+/// Goes by the users of the council.
+pub(crate) fn follow(node: &mut Node, stored: Users) {
+    if node.access.stored != stored {
+        renew(node, stored);
+    }
+}
+
+/// The node's password is another one now.
+pub(crate) fn on_password(node: &mut Node, password: String) {
+    node.config.password = Some(password);
+    let stored = node.access.stored.clone();
+    renew(node, stored);
+}
+
+/// Takes other users: connections get the rights that theirs have now, and those are closed whose user is gone or that listen to what they may not hear any more.
+fn renew(node: &mut Node, stored: Users) {
+    node.access.take(stored, node.config.password.as_deref());
+    // Who may come from other machines depends on whether `default` needs a password.
+    node.protected_told = false;
+    if node.config.planted == Some(Planted::RightsKept) {
+        return;
+    }
+    let mut gone: Vec<ConnectionId> = Vec::new();
+    for session in node.sessions.values_mut().flatten().filter(|session| !session.is_inside) {
+        match node.access.users.get(&session.user.name) {
+            Some(user) if Arc::ptr_eq(user, &session.user) => {}
+            Some(user) => {
+                session.become_user(Arc::clone(user));
+                // What goes on without a further command is judged now.
+                let may = |words: &[&[u8]]| user.rights.check(words, String::new).is_ok();
+                let hears = Kind::ALL
+                    .into_iter()
+                    .all(|kind| session.names_of(kind).all(|name| user.rights.may_listen(name, kind)));
+                let sees = !node.monitors.contains(&session.id) || may(&[b"monitor"]);
+                if !hears || !sees || (session.is_waiting() && !user.rights.has_all()) {
+                    gone.push(session.id);
+                }
+            }
+            None => gone.push(session.id),
+        }
+    }
+    if !gone.is_empty() {
+        node.probe("access: connections closed whose rights were taken");
+    }
+    for id in gone {
+        node.throw_out(id);
+    }
+}
+
+impl Node {
+    /// The users that this node knows, as `ACL LIST` tells them: for checkers.
+    #[must_use]
+    pub fn users(&self) -> Vec<String> {
+        let line = |user: &Arc<User>| {
+            let name = String::from_utf8_lossy(&user.name).into_owned();
+            format!("{name} {}", String::from_utf8_lossy(&user.rules.line()))
+        };
+        self.access.iter().map(line).collect()
+    }
+
+    /// A connection that has other rights than this node knows for its user, if there is one: for checkers.
+    #[must_use]
+    pub fn stale_rights(&self) -> Option<String> {
+        let is_stale = |session: &&Box<Session>| {
+            let known = self.access.get(&session.user.name);
+            !session.is_inside && !session.closing && known.is_none_or(|user| !Arc::ptr_eq(user, &session.user))
+        };
+        let stale = self.sessions.values().flatten().find(is_stale)?;
+        Some(format!("{:?} of {} has rights of another time", stale.id, String::from_utf8_lossy(&stale.user.name)))
+    }
+}
+
+/// Whether the user of a connection may do this; if not, the answer, and a line in the log.
+///
+/// # Errors
+/// What is said to the client.
+pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
+    let Err(denied) = session.user.rights.check(words, || bucket_name(node, session)) else { return Ok(()) };
+    let (reason, object) = match &denied {
+        Denied::Command(name) | Denied::Whole(name, ..) => ("command", name.as_bytes().to_vec()),
+        Denied::Key(key) => ("key", key.clone()),
+        Denied::Channel(channel) => ("channel", channel.clone()),
+        Denied::Bucket(bucket) => ("database", bucket.clone().into_bytes()),
+    };
+    let context = if session.queue.is_some() { "multi" } else { "toplevel" };
+    let user = session.user.name.clone();
+    let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(&denied, &user, false)].concat());
+    node.probe("access: a command was refused");
+    note(node, session, Refused { reason, context, object, user });
+    Err(failure)
+}
+
+/// What is said to `EXEC` when a command of its transaction is not allowed any more.
+pub(crate) fn changed_since(failure: &Failure) -> Failure {
+    let text = failure.to_string();
+    let why = text.strip_prefix("NOPERM ").unwrap_or(&text);
+    let said = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason:";
+    Failure::built(format!("{said} {why}").as_bytes())
+}
+
+/// Puts a line into `ACL LOG`.
+pub(crate) fn note(node: &mut Node, session: &Session, refused: Refused) {
+    let most = node.settings.get("acllog-max-len").and_then(|text| text.parse().ok());
+    let client = crate::commands::line_of(node, session);
+    let now = node.clock.own();
+    node.access.log.note(refused, client, now, most.unwrap_or(LOG_LINES).min(LOG_LINES_MAX));
+}
+
+/// The name of the bucket that a connection has selected.
+pub(crate) fn bucket_name(node: &Node, session: &Session) -> String {
+    node.buckets.of(session.bucket).map(|bucket| bucket.name.clone()).unwrap_or_default()
+}
+
+/// What is said of a refusal, in Redis's words; `ACL DRYRUN` names keys and channels.
+pub(crate) fn text(denied: &Denied, user: &[u8], names: bool) -> Vec<u8> {
+    match denied {
+        Denied::Command(name) => {
+            [b"User ", user, b" has no permissions to run the '", name.as_bytes(), b"' command"].concat()
+        }
+        Denied::Whole(name, rules, why) => {
+            format!("this form of '{name}' is for users with the rules {rules}: {why}").into_bytes()
+        }
+        Denied::Key(key) if names => {
+            [b"User ", user, b" has no permissions to access the '", key.as_slice(), b"' key"].concat()
+        }
+        Denied::Key(_) => b"No permissions to access a key".to_vec(),
+        Denied::Channel(channel) if names => {
+            [b"User ", user, b" has no permissions to access the '", channel.as_slice(), b"' channel"].concat()
+        }
+        Denied::Channel(_) => b"No permissions to access a channel".to_vec(),
+        Denied::Bucket(bucket) => format!("No permissions to access the bucket '{bucket}'").into_bytes(),
+    }
+}

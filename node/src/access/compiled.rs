@@ -1,0 +1,404 @@
+//! A user's rules, made ready for the question that each of its commands asks: may it do this?
+//!
+//! Commands get numbers, those of [`Table`], which differ from build to build and are nowhere stored. Names that this build does not know have none, so a user
+//! loses nothing and gains nothing by them here.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use data::algorithms::glob::Glob;
+use data::meter::Meter;
+use data::spec::Flags;
+
+use super::rules::{Access, Refusal, Rules, Selector};
+use crate::commands::known::{self, Known};
+use crate::pubsub::audience::Kind;
+
+/// Units of work (`data/src/meter.rs`) that looking for one command's keys and channels among a user's patterns may cost: some milliseconds. Past it the command
+/// is refused.
+const MATCHING_WORK_MAX: u64 = 1_000_000;
+/// Longest name of a command or of a subcommand, with room to spare: a longer one is none.
+const NAME_BYTES_MAX: usize = 64;
+
+/// All commands and subcommands of this build.
+pub(crate) struct Table {
+    commands: Vec<(&'static str, Known)>,
+    by_name: HashMap<&'static str, usize>,
+    /// Places of those that have subcommands.
+    parents: Vec<bool>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let commands: Vec<(&str, Known)> = known::all_with_subcommands().map(|known| (known.spec().name, known)).collect();
+    let by_name = commands.iter().enumerate().map(|(place, (name, _))| (*name, place)).collect();
+    let parents = commands.iter().map(|(_, known)| !known.subcommands().is_empty()).collect();
+    Table { commands, by_name, parents }
+});
+
+impl Table {
+    fn place(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The command, or the subcommand, of these words, and its place. None if there is no such thing: what is asked for then gets an error anyway.
+    fn find(&self, words: &[&[u8]]) -> Option<(usize, Known)> {
+        let mut name = [0; 2 * NAME_BYTES_MAX + 1];
+        let first = *words.first()?;
+        let lower = |from: &[u8], to: &mut [u8]| {
+            to.copy_from_slice(from);
+            to.make_ascii_lowercase();
+        };
+        if first.len() > NAME_BYTES_MAX {
+            return None;
+        }
+        lower(first, &mut name[..first.len()]);
+        let place = self.place(std::str::from_utf8(&name[..first.len()]).ok()?)?;
+        let Some(second) = words.get(1).filter(|_| self.parents[place]) else {
+            return Some((place, self.commands[place].1));
+        };
+        if second.len() > NAME_BYTES_MAX {
+            return None;
+        }
+        let end = first.len() + 1 + second.len();
+        name[first.len()] = b'|';
+        lower(second, &mut name[first.len() + 1..end]);
+        let place = self.place(std::str::from_utf8(&name[..end]).ok()?)?;
+        Some((place, self.commands[place].1))
+    }
+}
+
+/// Whether a rule names commands that there are, as far as it names any: looked at by the node that proposes it.
+///
+/// # Errors
+/// See [`Refusal`].
+pub(crate) fn check(rule: &[u8]) -> Result<(), Refusal> {
+    if let [b'(', within @ .., b')'] = rule {
+        return within.split(|byte| *byte == b' ').try_for_each(check);
+    }
+    let [sign @ (b'+' | b'-'), name @ ..] = rule else { return Ok(()) };
+    let name = std::str::from_utf8(name).map_err(|_| Refusal::UnknownCommand)?.to_ascii_lowercase();
+    if let Some(category) = name.strip_prefix('@') {
+        let is_known = category == "all" || known::CATEGORIES.contains(&category);
+        return is_known.then_some(()).ok_or(Refusal::UnknownCommand);
+    }
+    if TABLE.place(&name).is_some() {
+        return Ok(());
+    }
+    // The first argument of a command without subcommands, of which only some are to be allowed.
+    let (command, first) = name.rsplit_once('|').ok_or(Refusal::UnknownCommand)?;
+    let place = TABLE.place(command).ok_or(Refusal::UnknownCommand)?;
+    match () {
+        () if command.contains('|') && *sign == b'+' => Err(Refusal::FirstArgumentOfSubcommand),
+        () if first.is_empty() && *sign == b'+' => Err(Refusal::Syntax),
+        () if TABLE.parents[place] || *sign == b'-' => Err(Refusal::UnknownCommand),
+        () => Ok(()),
+    }
+}
+
+/// Why a command is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Denied {
+    /// The command; `auth`: a login, which is no command that was refused.
+    Command(&'static str),
+    /// A command, the rules that would allow it and why.
+    Whole(&'static str, &'static str, &'static str),
+    Key(Vec<u8>),
+    Channel(Vec<u8>),
+    /// The bucket of the connection, or the one that the command names.
+    Bucket(String),
+}
+
+/// What can be done in a bucket.
+#[derive(Clone, Debug)]
+struct Ready {
+    commands: Vec<u64>,
+    /// First arguments with which a command is allowed that otherwise is not.
+    first_arguments: Vec<(usize, Vec<u8>)>,
+    keys: Option<Vec<(Glob, Access)>>,
+    channels: Option<Vec<(Vec<u8>, Glob)>>,
+    selector: Selector,
+}
+
+impl Ready {
+    fn new(selector: &Selector) -> Ready {
+        let mut ready = Ready {
+            commands: vec![if selector.all_commands { u64::MAX } else { 0 }; TABLE.commands.len().div_ceil(64)],
+            first_arguments: Vec::new(),
+            keys: None,
+            channels: None,
+            selector: selector.clone(),
+        };
+        for rule in &selector.commands {
+            ready.take(rule);
+        }
+        if !selector.all_keys {
+            ready.keys = Some(selector.keys.iter().map(|(pattern, access)| (Glob::new(pattern), *access)).collect());
+        }
+        if !selector.all_channels {
+            let of = |pattern: &Vec<u8>| (pattern.clone(), Glob::new(pattern));
+            ready.channels = Some(selector.channels.iter().map(of).collect());
+        }
+        ready
+    }
+
+    fn set(&mut self, place: usize, may: bool) {
+        let bit = 1_u64 << (place % 64);
+        if may {
+            self.commands[place / 64] |= bit;
+        } else {
+            self.commands[place / 64] &= !bit;
+        }
+    }
+
+    /// Takes a rule such as `+get`.
+    fn take(&mut self, rule: &str) {
+        let (sign, name) = rule.split_at(1);
+        let may = sign == "+";
+        if let Some(category) = name.strip_prefix('@') {
+            for (place, (_, known)) in TABLE.commands.iter().enumerate() {
+                if known.categories().iter().any(|it| &it[1..] == category) {
+                    self.set(place, may);
+                    self.first_arguments.retain(|(of, _)| *of != place);
+                }
+            }
+            return;
+        }
+        match TABLE.place(name) {
+            Some(place) => {
+                let prefix = format!("{name}|");
+                for (other, (known, _)) in TABLE.commands.iter().enumerate() {
+                    if other == place || known.starts_with(&prefix) {
+                        self.set(other, may);
+                        self.first_arguments.retain(|(of, _)| *of != other);
+                    }
+                }
+            }
+            None => {
+                let found = name.rsplit_once('|').and_then(|(command, first)| Some((TABLE.place(command)?, first)));
+                if let Some((place, first)) = found.filter(|_| may) {
+                    self.first_arguments.push((place, first.as_bytes().to_vec()));
+                }
+            }
+        }
+    }
+
+    fn may_command(&self, place: usize, words: &[&[u8]]) -> bool {
+        self.commands[place / 64] & (1 << (place % 64)) != 0
+            || words.get(1).is_some_and(|word| {
+                self.first_arguments.iter().any(|(of, first)| *of == place && word.eq_ignore_ascii_case(first))
+            })
+    }
+
+    fn may_key(&self, key: &[u8], wanted: Access, meter: &Meter) -> bool {
+        self.keys.as_ref().is_none_or(|patterns| {
+            patterns.iter().any(|(glob, has)| {
+                (has.reads || !wanted.reads)
+                    && (has.writes || !wanted.writes)
+                    && glob.matches_within(key, meter)
+                    && !meter.is_over()
+            })
+        })
+    }
+
+    fn may_channel(&self, name: &[u8], kind: Kind, meter: &Meter) -> bool {
+        self.channels.as_ref().is_none_or(|patterns| {
+            patterns.iter().any(|(text, glob)| match kind {
+                // Whether all that a pattern fits is fitted by another is not known: it has to be that one.
+                Kind::Pattern => text == name,
+                Kind::Channel | Kind::Shard => glob.matches_within(name, meter) && !meter.is_over(),
+            })
+        })
+    }
+
+    fn may_bucket(&self, bucket: &str) -> bool {
+        self.selector.buckets.as_ref().is_none_or(|buckets| buckets.contains(bucket))
+    }
+
+    fn has_all(&self) -> bool {
+        let Selector { all_commands, commands, all_keys, all_channels, buckets, .. } = &self.selector;
+        *all_commands && commands.is_empty() && *all_keys && *all_channels && buckets.is_none()
+    }
+}
+
+/// What a user may do.
+#[derive(Clone, Debug)]
+pub(crate) struct Rights {
+    selectors: Vec<Ready>,
+    has_all: bool,
+}
+
+/// What a command does, beyond its name: its keys and channels.
+struct Wish<'w> {
+    place: usize,
+    known: Known,
+    keys: Vec<(&'w [u8], Access)>,
+    channels: Vec<(&'w [u8], Kind)>,
+    needs: Option<(Whole, &'static str)>,
+}
+
+impl<'w> Wish<'w> {
+    fn of(place: usize, known: Known, words: &[&'w [u8]]) -> Wish<'w> {
+        let spec = known.spec();
+        let mut keys = Vec::new();
+        for (at, key) in spec.keys_of(words).into_iter().enumerate() {
+            let flags = match known {
+                Known::OnKeys(spec) => spec.key_flags_in(at, words),
+                Known::Own(_) => &["RO"],
+            };
+            let has = |flag: &str| flags.contains(&flag);
+            let access = Access { reads: has("access"), writes: has("insert") || has("update") || has("delete") };
+            keys.push((key, access));
+        }
+        Wish {
+            place,
+            known,
+            keys,
+            channels: crate::commands::pubsub::channels_of(words),
+            needs: needs_of(known, words),
+        }
+    }
+}
+
+/// What a command needs the whole of, because nothing narrower is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whole {
+    Everything,
+    Keys,
+    Buckets,
+}
+
+impl Whole {
+    /// The rules that give it.
+    fn rules(self) -> &'static str {
+        match self {
+            Whole::Everything => "+@all ~* &* allbuckets",
+            Whole::Keys => "~*",
+            Whole::Buckets => "allbuckets",
+        }
+    }
+}
+
+/// What a command needs the whole of, and why.
+fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
+    let spec = known.spec();
+    let says = |wanted: &str| words.iter().skip(2).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
+    match spec.name {
+        // What it will call only the replicas see, which know of no users.
+        _ if spec.flags.has(Flags::RUNS) && matches!(known, Known::OnKeys(_)) => {
+            Some((Whole::Everything, "it runs a script or a function"))
+        }
+        "migrate" => Some((Whole::Everything, "it sends keys to another server")),
+        "sort" | "sort_ro" if says("by") || says("get") => {
+            Some((Whole::Keys, "with BY or GET it reads keys that it does not name"))
+        }
+        "move" | "swapdb" | "flushall" => Some((Whole::Buckets, "it works in several buckets")),
+        "copy" if says("db") => Some((Whole::Buckets, "it works in two buckets")),
+        _ => None,
+    }
+}
+
+impl Rights {
+    pub(crate) fn new(rules: &Rules) -> Rights {
+        let selectors: Vec<Ready> = std::iter::once(&rules.root).chain(&rules.selectors).map(Ready::new).collect();
+        let has_all = selectors.iter().any(Ready::has_all);
+        Rights { selectors, has_all }
+    }
+
+    /// Everything: nothing has to be looked at.
+    pub(crate) fn has_all(&self) -> bool {
+        self.has_all
+    }
+
+    /// Whether a command may be carried out in a bucket. One that there is not, or that has not enough words, gets another answer anyway.
+    ///
+    /// # Errors
+    /// What is not allowed, of the selector that comes furthest.
+    pub(crate) fn check(&self, words: &[&[u8]], bucket: impl Fn() -> String) -> Result<(), Denied> {
+        if self.has_all {
+            return Ok(());
+        }
+        // A command within a command has to be allowed as well.
+        if let [once, _, within @ ..] = words
+            && once.eq_ignore_ascii_case(crate::commands::ONCE.as_bytes())
+        {
+            self.check_within(within, &bucket)?;
+        }
+        self.check_within(words, &bucket)
+    }
+
+    fn check_within(&self, words: &[&[u8]], bucket: &impl Fn() -> String) -> Result<(), Denied> {
+        let Some((place, known)) = TABLE.find(words) else { return Ok(()) };
+        let spec = known.spec();
+        if !spec.arity_fits(words.len()) || known.flags().contains(&"no_auth") {
+            return Ok(());
+        }
+        let wish = Wish::of(place, known, words);
+        // Redis says of several refusals the one that is found last.
+        let mut worst: Option<(u8, Denied)> = None;
+        for selector in &self.selectors {
+            match Self::check_one(selector, &wish, words, bucket) {
+                Ok(()) => return Ok(()),
+                Err((how_far, denied)) => {
+                    if worst.as_ref().is_none_or(|(before, _)| how_far > *before) {
+                        worst = Some((how_far, denied));
+                    }
+                }
+            }
+        }
+        Err(worst.map_or(Denied::Command(spec.name), |(_, denied)| denied))
+    }
+
+    fn check_one(
+        selector: &Ready,
+        wish: &Wish<'_>,
+        words: &[&[u8]],
+        bucket: &impl Fn() -> String,
+    ) -> Result<(), (u8, Denied)> {
+        let spec = wish.known.spec();
+        if !selector.may_command(wish.place, words) {
+            return Err((0, Denied::Command(spec.name)));
+        }
+        if let Some((whole, why)) = wish.needs {
+            let has = match whole {
+                Whole::Everything => selector.has_all(),
+                Whole::Keys => selector.keys.is_none(),
+                Whole::Buckets => selector.selector.buckets.is_none(),
+            };
+            if !has {
+                return Err((1, Denied::Whole(spec.name, whole.rules(), why)));
+            }
+        }
+        // Commands of the connection are in no bucket.
+        let concerns_bucket = matches!(wish.known, Known::OnKeys(_)) || !wish.keys.is_empty();
+        if concerns_bucket && selector.selector.buckets.is_some() {
+            let bucket = bucket();
+            if !selector.may_bucket(&bucket) {
+                return Err((2, Denied::Bucket(bucket)));
+            }
+        }
+        let meter = Meter::limited(MATCHING_WORK_MAX);
+        for (key, access) in &wish.keys {
+            if !selector.may_key(key, *access, &meter) {
+                return Err((3, Denied::Key(key.to_vec())));
+            }
+        }
+        for (channel, kind) in &wish.channels {
+            if !selector.may_channel(channel, *kind, &meter) {
+                return Err((4, Denied::Channel(channel.to_vec())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a channel, or the channels of a pattern, may be listened to.
+    pub(crate) fn may_listen(&self, name: &[u8], kind: Kind) -> bool {
+        self.has_all
+            || self
+                .selectors
+                .iter()
+                .any(|selector| selector.may_channel(name, kind, &Meter::limited(MATCHING_WORK_MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! The users as the council keeps them: each by its name, with the line of rules that makes it. `default` is there once somebody has changed it.
+
+use std::collections::BTreeMap;
+
+use data::{EntryContext, Failure, KeyRef, Tree, Value};
+use wire::{Malformed, Reader, Writer};
+
+use super::DEFAULT;
+use super::rules::{Refusal, Rules};
+
+/// The key that they stand under in the council's state.
+const KEY: &[u8] = b"users";
+const VERSION: u8 = 1;
+/// Most users beside `default`.
+const USERS_MAX: usize = 1000;
+/// Most bytes of one user's rules, and of all of them: every node reads them anew whenever the council changes.
+pub(crate) const RULES_BYTES_MAX: usize = 64 * 1024;
+const ALL_BYTES_MAX: usize = 1024 * 1024;
+/// Longest name of a user.
+pub(crate) const NAME_BYTES_MAX: usize = 256;
+
+/// See the file's head.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Users(BTreeMap<Vec<u8>, Rules>);
+
+impl Users {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &Rules)> {
+        self.0.iter().map(|(name, rules)| (name.as_slice(), rules))
+    }
+
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&Rules> {
+        self.0.get(name)
+    }
+
+    /// Changes a user by rules, or makes it. `default` begins as `first`, which is what it is at the node that proposes this.
+    ///
+    /// # Errors
+    /// In Redis's words. Nothing has changed then.
+    pub(crate) fn change(&mut self, name: &[u8], first: &[u8], words: &[Vec<u8>]) -> Result<(), Failure> {
+        let refused = |rule: &[u8], refusal: Refusal| {
+            let text = [b"ERR Error in ACL SETUSER modifier '", rule, b"': ", refusal.text().as_bytes()].concat();
+            Failure::built(&text)
+        };
+        let mut rules = match self.0.get(name) {
+            Some(rules) => rules.clone(),
+            None if name == DEFAULT => Rules::read(first).map_err(|refusal| refused(first, refusal))?,
+            None if self.0.len() > USERS_MAX => {
+                let text = format!("ERR there are {USERS_MAX} users, and no more are possible");
+                return Err(Failure::built(text.as_bytes()));
+            }
+            None => Rules::default(),
+        };
+        for rule in words {
+            rules.change(rule).map_err(|refusal| refused(rule, refusal))?;
+        }
+        let others = self.0.iter().filter(|(other, _)| *other != name);
+        let bytes: usize = others.map(|(name, rules)| name.len() + rules.line().len()).sum();
+        let own = name.len() + rules.line().len();
+        if own > RULES_BYTES_MAX || bytes + own > ALL_BYTES_MAX {
+            return Err(refused(words.last().map_or(b"", Vec::as_slice), Refusal::TooMuch));
+        }
+        self.0.insert(name.to_vec(), rules);
+        Ok(())
+    }
+
+    /// Removes users; how many of them there were.
+    pub(crate) fn remove(&mut self, names: &[Vec<u8>]) -> i64 {
+        names.iter().filter(|name| self.0.remove(*name).is_some()).count() as i64
+    }
+
+    pub(crate) fn read(tree: &Tree) -> Result<Users, Malformed> {
+        let Some(record) = tree.get(KeyRef::new(KEY)) else { return Ok(Users::default()) };
+        let Value::String(bytes) = &record.value else { return Err(Malformed) };
+        let mut r = Reader::from_slice(bytes);
+        if r.u8()? != VERSION {
+            return Err(Malformed);
+        }
+        let mut users = BTreeMap::new();
+        for _ in 0..r.count(2)? {
+            let name = r.slice()?.to_vec();
+            users.insert(name, Rules::read(r.slice()?).map_err(|_| Malformed)?);
+        }
+        r.finish()?;
+        Ok(Users(users))
+    }
+
+    pub(crate) fn write(&self, tree: &mut Tree, context: &EntryContext) {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.u8(VERSION);
+        w.count(self.0.len());
+        for (name, rules) in &self.0 {
+            w.bytes(name);
+            w.bytes(&rules.line());
+        }
+        data::apply(tree, context, &[b"set", KEY, &bytes]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<Vec<u8>> {
+        words.iter().map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn what_is_stored_is_read_back_and_bounded() {
+        let mut tree = Tree::new();
+        assert_eq!(Users::read(&tree), Ok(Users::default()));
+        let mut users = Users::default();
+        users
+            .change(b"ann", b"", &words(&["on", ">secret", "~cart:*", "%R~stock:*", "+@read", "-keys"]))
+            .expect("rules");
+        users.change(b"bob", b"", &words(&["nopass", "&news", "(~x +set bucket=shop)", "db=0,3"])).expect("rules");
+        users.change(DEFAULT, &Rules::of_default().line(), &words(&["-@dangerous"])).expect("rules");
+        users.write(&mut tree, &EntryContext::default());
+        assert_eq!(Users::read(&tree), Ok(users.clone()));
+
+        let before = users.clone();
+        let long = "~".to_owned() + &"x".repeat(RULES_BYTES_MAX);
+        assert!(users.change(b"ann", b"", &words(&["off", &long])).is_err());
+        assert!(
+            users.change(b"ann", b"", &words(&["off", "~"])).is_ok()
+                && users.change(b"ann", b"", &words(&["on"])).is_ok()
+        );
+        assert_eq!(users.remove(&words(&["ann", "ann", "nobody"])), 1);
+        assert_ne!(users, before);
+        for number in 0..2000 {
+            let _ = users.change(number.to_string().as_bytes(), b"", &words(&["on"]));
+        }
+        assert_eq!(users.iter().count(), USERS_MAX + 1);
+        for number in 0..2000 {
+            let _ =
+                users.change(number.to_string().as_bytes(), b"", &words(&[&("~".to_owned() + &"x".repeat(60_000))]));
+        }
+        let bytes: usize = users.iter().map(|(name, rules)| name.len() + rules.line().len()).sum();
+        assert!((ALL_BYTES_MAX - 70_000..=ALL_BYTES_MAX).contains(&bytes), "{bytes}");
+    }
+}

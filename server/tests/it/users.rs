@@ -1,0 +1,329 @@
+//! Users and their rights: as in a Redis, and the same at all nodes.
+
+#![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::tempdir;
+use wire::Value;
+
+use crate::common::process::Process;
+use crate::common::{Client, Dev, eventually, free_ports, wait_for};
+use crate::start::start_command;
+
+/// A real Redis with nothing in it; ended when this is dropped.
+struct Redis {
+    child: Child,
+    resp: String,
+}
+
+impl Redis {
+    fn start(folder: &Path) -> Redis {
+        wait_for("a redis-server", || {
+            let [port] = free_ports();
+            let mut command = Command::new("redis-server");
+            command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+            command.arg("--dir").arg(folder).stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("it is installed");
+            let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+            for line in lines.map_while(Result::ok) {
+                if line.contains("Ready to accept connections") {
+                    return Some(Redis { child, resp: format!("127.0.0.1:{port}") });
+                }
+            }
+            child.wait().expect("it has ended");
+            None
+        })
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It has ended by itself if that fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn alone(folder: &Path, more: &[&str]) -> (Process, [String; 2]) {
+    wait_for("a node", || {
+        let [resp, http, peer] = free_ports();
+        let process = Process::start(start_command(folder, [resp, http, peer], more)).ok()?;
+        Some((process, [format!("127.0.0.1:{resp}"), format!("127.0.0.1:{http}")]))
+    })
+}
+
+fn must(client: &mut Client, words: &[&str]) -> Value {
+    let reply = client.call(words).expect("a reply");
+    assert!(reply.as_error().is_none(), "{words:?}: {reply:?}");
+    reply
+}
+
+/// Users can be changed once the cluster has found that all of its nodes are of this version.
+fn raised(resp: &str) {
+    wait_for("the version of the cluster", || {
+        let reply = eventually(resp, &["ACL", "DELUSER", "nobody"]);
+        (reply == Value::Integer(0)).then_some(())
+    });
+}
+
+fn logged_in(resp: &str, user: &str, password: &str) -> Client {
+    let mut client = Client::connect(resp).expect("it listens");
+    must(&mut client, &["AUTH", user, password]);
+    client
+}
+
+/// All texts of a reply.
+fn text(reply: &Value) -> String {
+    match reply {
+        Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(" "),
+        other => {
+            other.as_bytes().map_or_else(|| format!("{other:?}"), |text| String::from_utf8_lossy(text).into_owned())
+        }
+    }
+}
+
+/// A reply without what a Redis before 7.2 tells otherwise: the rules of commands, in another order and with the same meaning, which `DRYRUN` shows; that
+/// RESTORE looks at what it is given, which is so by default; and the name of the user.
+fn comparable(reply: Value) -> Value {
+    let is_other = |word: &str| word.trim_start_matches('(').starts_with(['+', '-']) || word == "sanitize-payload";
+    match reply {
+        Value::Bulk(text) => {
+            let text = String::from_utf8_lossy(&text).replace("This user has", "User u has");
+            Value::bulk(&text.split(' ').filter(|word| !is_other(word)).collect::<Vec<_>>().join(" "))
+        }
+        Value::Array(all) => {
+            Value::Array(all.into_iter().filter(|it| *it != Value::bulk("sanitize-payload")).map(comparable).collect())
+        }
+        Value::Set(all) => {
+            Value::Set(all.into_iter().filter(|it| *it != Value::bulk("sanitize-payload")).map(comparable).collect())
+        }
+        Value::Map(all) => {
+            Value::Map(all.into_iter().map(|(key, value)| (comparable(key), comparable(value))).collect())
+        }
+        other => other,
+    }
+}
+
+/// What is made of a user in each of two servers, one after the other.
+const RULES: &[&[&str]] = &[
+    &["on", ">secret", "~cart:*", "%R~stock:*", "+@read", "+set", "-keys"],
+    &["resetpass", "nopass", "resetkeys", "%W~a", "%R~a", "%RW~b", "+@all", "-@dangerous"],
+    &["~*", "&news:*", "+config|get", "-config|set"],
+    &["-@all", "+config", "+get", "+GET", "-get", "+@hash"],
+    &["(~x +get)", "(", "%R~y", "&z", "+@all", ")", "off", "skip-sanitize-payload"],
+    &["clearselectors", "allkeys", "allchannels", "allcommands", "sanitize-payload"],
+    &["reset", "#ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "on"],
+    &["<abc", ">abc", ">def", "nocommands"],
+    &["resetkeys", "~a", "~a", "resetchannels", "&c", "&c"],
+    // Refused: nothing changes.
+    &["off", "~*", "~x"],
+    &["allchannels", "&x"],
+    &["resetkeys", "%~x"],
+    &["%RR~x"],
+    &["%X~x"],
+    &["+nosuch"],
+    &["-nosuch"],
+    &["+@nosuch"],
+    &["+config|nosuch"],
+    &["+get|"],
+    &["+config|get|x"],
+    &["<nosuch"],
+    &["#123"],
+    &["what"],
+    &["(~x"],
+    &["(what)"],
+    &["(+nosuch)"],
+];
+
+const ASKED: &[&[&str]] = &[
+    &["ACL", "GETUSER", "u"],
+    &["ACL", "LIST"],
+    &["ACL", "USERS"],
+    &["ACL", "DRYRUN", "u", "get", "cart:1"],
+    &["ACL", "DRYRUN", "u", "get", "other"],
+    &["ACL", "DRYRUN", "u", "set", "stock:1", "x"],
+    &["ACL", "DRYRUN", "u", "set", "a", "x", "GET"],
+    &["ACL", "DRYRUN", "u", "mget", "cart:1", "stock:1", "a"],
+    &["ACL", "DRYRUN", "u", "keys", "*"],
+    &["ACL", "DRYRUN", "u", "config", "get", "x"],
+    &["ACL", "DRYRUN", "u", "config", "set", "x", "y"],
+    &["ACL", "DRYRUN", "u", "publish", "news:1", "x"],
+    &["ACL", "DRYRUN", "u", "subscribe", "other"],
+    &["ACL", "DRYRUN", "u", "hset", "a", "f", "v"],
+    &["ACL", "DRYRUN", "u", "copy", "x", "y"],
+    &["ACL", "DRYRUN", "u", "exists", "b"],
+];
+
+#[test]
+fn rules_mean_what_they_mean_in_a_real_redis() {
+    if Command::new("redis-server").arg("--version").output().is_err() {
+        eprintln!("skipped: redis-server is not installed");
+        return;
+    }
+    let folder = tempdir().expect("a temporary folder");
+    let redis = Redis::start(folder.path());
+    let (node, [resp, _]) = alone(&folder.path().join("n1"), &[]);
+    eventually(&resp, &["SET", "k", "v"]);
+    raised(&resp);
+    let [mut ours, mut theirs] = [&resp, &redis.resp].map(|resp| Client::connect(resp).expect("it listens"));
+    for protocol in ["2", "3"] {
+        for client in [&mut ours, &mut theirs] {
+            must(client, &["HELLO", protocol]);
+            must(client, &["ACL", "DELUSER", "u"]);
+        }
+        for rules in RULES {
+            let words = [&["ACL", "SETUSER", "u"], *rules].concat();
+            let [found, expected] = [&mut ours, &mut theirs].map(|client| client.call(&words).expect("a reply"));
+            let shows_password = rules.iter().any(|rule| rule.starts_with('<')) && expected.as_error().is_some();
+            // A password that is wrong is told to nobody, so only what is said of it is the same.
+            let shown = |value: &Value| match value.as_error() {
+                Some(error) if shows_password => error.rsplit(": ").next().unwrap_or_default().to_owned(),
+                _ => format!("{value:?}"),
+            };
+            assert_eq!(shown(&found), shown(&expected), "{rules:?}");
+            for asked in ASKED {
+                let told = |client: &mut Client| comparable(client.call(asked).expect("a reply"));
+                let [found, expected] = [&mut ours, &mut theirs].map(told);
+                assert_eq!(found, expected, "{asked:?} after {rules:?}");
+            }
+        }
+    }
+    for words in [
+        &["ACL", "SETUSER", "a b", "on"][..],
+        &["ACL", "DELUSER", "default"],
+        &["ACL", "DELUSER", "nosuch", "u"],
+        &["ACL", "GETUSER", "nosuch"],
+        &["ACL", "DRYRUN", "nosuch", "get", "k"],
+        &["ACL", "DRYRUN", "default", "nosuch"],
+        &["ACL", "DRYRUN", "default", "get"],
+        &["ACL", "GENPASS", "0"],
+        &["ACL", "GENPASS", "5000"],
+        &["ACL", "GENPASS", "x"],
+        &["ACL", "LOG", "x"],
+        &["AUTH", "nosuch", "x"],
+        &["AUTH", "x"],
+    ] {
+        let [found, expected] = [&mut ours, &mut theirs].map(|client| client.call(words).expect("a reply"));
+        assert_eq!(found, expected, "{words:?}");
+    }
+    assert!(node.stop(), "it ends well");
+}
+
+#[test]
+fn users_hold_at_all_nodes_and_survive_all_of_them() {
+    let folder = tempdir().expect("a temporary folder");
+    let dev = Dev::start(folder.path(), &[]);
+    let resps: Vec<String> = dev.nodes.iter().map(|node| node.resp.clone()).collect();
+    raised(&resps[0]);
+    let set = |rules: &[&str], at: usize| {
+        assert_eq!(eventually(&resps[at], &[&["ACL", "SETUSER", "ann"], rules].concat()), Value::ok());
+    };
+    set(&["on", ">secret", "~cart:*", "&cart", "+@all", "-@admin"], 0);
+    // At once, at another node.
+    let mut ann = wait_for("ann", || {
+        let mut client = Client::connect(&resps[1]).ok()?;
+        client.call(&["AUTH", "ann", "secret"]).ok().filter(|reply| *reply == Value::ok()).map(|_| client)
+    });
+    assert_eq!(ann.call(&["ACL", "WHOAMI"]).expect("a reply"), Value::bulk("ann"));
+    must(&mut ann, &["SET", "cart:1", "v"]);
+    let error = |client: &mut Client, words: &[&str]| {
+        let reply = client.call(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        reply.as_error().unwrap_or_else(|| panic!("{words:?}: {reply:?}")).to_owned()
+    };
+    assert_eq!(error(&mut ann, &["SET", "other", "v"]), "NOPERM No permissions to access a key");
+    assert_eq!(error(&mut ann, &["PUBLISH", "other", "v"]), "NOPERM No permissions to access a channel");
+    assert_eq!(
+        error(&mut ann, &["CONFIG", "GET", "*"]),
+        "NOPERM User ann has no permissions to run the 'config|get' command"
+    );
+    assert!(error(&mut ann, &["EVAL", "return 1", "0"]).starts_with("NOPERM this form of 'eval'"));
+    // What was queued before a right was taken is not carried out.
+    must(&mut ann, &["MULTI"]);
+    must(&mut ann, &["SET", "cart:1", "queued"]);
+    set(&["resetkeys", "~basket:*"], 2);
+    wait_for("the new rules", || {
+        let users = eventually(&resps[1], &["ACL", "LIST"]);
+        text(&users).contains("basket").then_some(())
+    });
+    assert!(error(&mut ann, &["EXEC"]).starts_with("NOPERM ACLs rules changed between"));
+    assert_eq!(eventually(&resps[0], &["GET", "cart:1"]), Value::bulk("v"));
+    // The log is of the node that refused.
+    let log = text(&eventually(&resps[1], &["ACL", "LOG"]));
+    for said in ["config|get", "other", "ann", "toplevel"] {
+        assert!(log.contains(said), "{said}: {log}");
+    }
+    // Who listens to what it may not hear any more is closed, and so is everybody whose user is gone.
+    let mut listener = logged_in(&resps[1], "ann", "secret");
+    must(&mut listener, &["SUBSCRIBE", "cart"]);
+    set(&["resetchannels"], 0);
+    assert!(listener.receive().is_err(), "it is closed");
+    assert_eq!(eventually(&resps[2], &["ACL", "DELUSER", "ann"]), Value::Integer(1));
+    assert!(wait_for("its end", || ann.call(&["PING"]).is_err().then_some(true)));
+    let refused = Client::connect(&resps[1]).expect("it listens").call(&["AUTH", "ann", "secret"]).expect("a reply");
+    assert!(refused.as_error().is_some_and(|text| text.starts_with("WRONGPASS")), "{refused:?}");
+
+    // The users of a cluster are there after all of its nodes have ended.
+    set(&["on", ">other", "~*", "+get"], 1);
+    drop(dev);
+    let dev = Dev::start(folder.path(), &[]);
+    eventually(&dev.nodes[2].resp, &["GET", "cart:1"]);
+    let mut ann = logged_in(&dev.nodes[2].resp, "ann", "other");
+    assert_eq!(ann.call(&["GET", "cart:1"]).expect("a reply"), Value::bulk("v"));
+}
+
+fn http(address: &str, user: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time limit");
+    let shown = if user.is_empty() { String::new() } else { format!("Authorization: Basic {user}\r\n") };
+    let request =
+        format!("GET /v1/buckets/default/keys/k HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{shown}\r\n");
+    stream.write_all(request.as_bytes()).expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+}
+
+/// `default` is who says no name, over HTTP as well; and no password is shown where passwords are.
+#[test]
+fn the_user_default_can_be_limited_or_closed() {
+    let folder = tempdir().expect("a temporary folder");
+    let (node, [resp, web]) = alone(&folder.path().join("n1"), &[]);
+    eventually(&resp, &["SET", "k", "v"]);
+    raised(&resp);
+    let mut default = Client::connect(&resp).expect("it listens");
+    must(&mut default, &["ACL", "SETUSER", "admin", "on", ">geheim", "~*", "&*", "+@all"]);
+    must(&mut default, &["ACL", "SETUSER", "bob", "on", ">reads", "~*", "+get"]);
+    assert_eq!(http(&web, ""), 200);
+    must(&mut default, &["ACL", "SETUSER", "default", "-@all", "+get", "+ping", "resetkeys", "~p:*"]);
+    wait_for("the rules", || {
+        let reply = default.call(&["GET", "k"]).expect("a reply");
+        reply.as_error().is_some_and(|text| text == "NOPERM No permissions to access a key").then_some(())
+    });
+    let (admin, bob, wrong) = ("YWRtaW46Z2VoZWlt", "Ym9iOnJlYWRz", "YWRtaW46d3Jvbmc=");
+    assert_eq!(wait_for("HTTP", || Some(http(&web, "")).filter(|status| *status == 403)), 403);
+    assert_eq!(http(&web, admin), 200);
+    assert_eq!(http(&web, bob), 403);
+    assert_eq!(http(&web, wrong), 401);
+    let mut admin = logged_in(&resp, "admin", "geheim");
+    must(&mut admin, &["ACL", "SETUSER", "default", "off"]);
+    let refused = wait_for("the rules", || {
+        let mut client = Client::connect(&resp).expect("it listens");
+        let reply = client.call(&["GET", "p:1"]).expect("a reply");
+        reply.as_error().map(str::to_owned)
+    });
+    assert_eq!(refused, "NOAUTH Authentication required.");
+    assert_eq!(http(&web, ""), 401);
+    must(&mut admin, &["MULTI"]);
+    let mut slow = logged_in(&resp, "admin", "geheim");
+    must(&mut slow, &["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    must(&mut slow, &["ACL", "SETUSER", "carl", "on", ">hunter2"]);
+    must(&mut slow, &["ACL", "DRYRUN", "carl", "set", "k", "hunter2"]);
+    let told = text(&must(&mut slow, &["SLOWLOG", "GET", "100"]));
+    assert!(told.to_lowercase().contains("dryrun") && !told.contains("hunter2"), "{told}");
+    assert!(node.stop(), "it ends well");
+}
