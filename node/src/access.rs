@@ -229,11 +229,11 @@ impl Node {
     /// A connection that has other rights than this node knows for its user, if there is one: for checkers.
     #[must_use]
     pub fn stale_rights(&self) -> Option<String> {
-        let is_stale = |session: &&Box<Session>| {
+        let is_stale = |session: &Session| {
             let known = self.access.get(&session.user.name);
             !session.is_inside && !session.closing && known.is_none_or(|user| !Arc::ptr_eq(user, &session.user))
         };
-        let stale = self.sessions.values().flatten().find(is_stale)?;
+        let stale = self.sessions.values().flatten().map(AsRef::as_ref).find(|session| is_stale(session))?;
         Some(format!("{:?} of {} has rights of another time", stale.id, String::from_utf8_lossy(&stale.user.name)))
     }
 }

@@ -61,13 +61,15 @@ impl Node {
         let has_asked = std::mem::take(&mut session.choice.has_asked);
         let is_known = match self.login(session, user, password) {
             Some((_, bucket)) => bucket.is_some(),
-            None => self.access.get(user).is_some(),
+            // The name of a bucket with a wrong password, or of a user.
+            None => self.access.get(user).is_some() || self.bucket_of_user(session, user).is_some(),
         };
-        if has_asked || is_known {
+        if has_asked || is_known || user.is_empty() {
             return false;
         }
         if session.aim_at(COUNCIL.bucket, arguments) {
-            let asked = self.submit_read(session, COUNCIL, ReadKind::Select, |out| out.extend_from_slice(user));
+            // Its answer is of no interest, and chooses nothing: what counts is that this node has followed the council until then.
+            let asked = self.submit_read(session, COUNCIL, ReadKind::Buckets, |out| out.extend_from_slice(user));
             // Without an answer the command is answered as it can be.
             if let Some(slot) = asked {
                 session.choice.has_asked = true;

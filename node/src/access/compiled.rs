@@ -3,7 +3,7 @@
 //! Commands get numbers, those of [`Table`], which differ from build to build and are nowhere stored. Names that this build does not know have none, so a user
 //! loses nothing and gains nothing by them here.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use data::algorithms::glob::Glob;
@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: usize = 64;
 /// All commands and subcommands of this build.
 pub(crate) struct Table {
     commands: Vec<(&'static str, Known)>,
-    by_name: HashMap<&'static str, usize>,
+    by_name: BTreeMap<&'static str, usize>,
     /// Places of those that have subcommands.
     parents: Vec<bool>,
 }

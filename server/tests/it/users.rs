@@ -94,7 +94,7 @@ fn comparable(reply: Value) -> Value {
     match reply {
         Value::Bulk(text) => {
             let text = String::from_utf8_lossy(&text).replace("This user has", "User u has");
-            Value::bulk(&text.split(' ').filter(|word| !is_other(word)).collect::<Vec<_>>().join(" "))
+            Value::bulk(text.split(' ').filter(|word| !is_other(word)).collect::<Vec<_>>().join(" "))
         }
         Value::Array(all) => {
             Value::Array(all.into_iter().filter(|it| *it != Value::bulk("sanitize-payload")).map(comparable).collect())
