@@ -87,6 +87,12 @@ impl Spec {
         }
     }
 
+    /// Whether these are the same for all words.
+    #[must_use]
+    pub fn has_constant_key_flags(&self) -> bool {
+        !matches!(self.name, "set" | "bitfield")
+    }
+
     /// The same for these words of a client, where it depends on them.
     #[must_use]
     pub fn key_flags_in(&self, place: usize, words: &[&[u8]]) -> KeyFlags {
@@ -103,6 +109,17 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_flags_depend_on_words_is_known() {
+        let words: [&[u8]; 5] = [b"x", b"k", b"GET", b"GET", b"SET"];
+        for spec in crate::commands::COMMANDS.iter().map(|entry| entry.spec) {
+            let depends =
+                spec.key_flags_in(0, &words) != spec.key_flags(0) || spec.key_flags_in(0, &[]) != spec.key_flags(0);
+            assert!(!depends || !spec.has_constant_key_flags(), "{}", spec.name);
+        }
+        assert!(TABLE.iter().all(|(flags, _)| flags.len() <= 3));
+    }
 
     #[test]
     fn every_command_stands_in_one_row() {

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use data::Spec;
 use data::algorithms::glob::Glob;
+use data::key_flags::KeyFlags;
 use data::meter::Meter;
-use data::spec::Flags;
+use data::spec::{Flags, Keys};
 
 use super::rules::{Access, Refusal, Rules, Selector};
 use crate::commands::known::{self, Known};
@@ -20,19 +22,59 @@ const MATCHING_WORK_MAX: u64 = 1_000_000;
 /// Longest name of a command or of a subcommand, with room to spare: a longer one is none.
 const NAME_BYTES_MAX: usize = 64;
 
+/// What there is to know of a command: looked up once, not for each that a client sends.
+struct Row {
+    known: Known,
+    spec: &'static Spec,
+    /// It has subcommands.
+    is_parent: bool,
+    /// Everybody may say it, before a login too.
+    is_open: bool,
+    /// What is done with its keys in turn, the last for all that follow; none if that depends on its words.
+    accesses: Option<Vec<Access>>,
+    /// The words from which on, and whether up to the end, are channels.
+    channels: Option<(Kind, bool)>,
+    concerns_bucket: bool,
+}
+
+impl Row {
+    fn new(known: Known) -> Row {
+        let spec = known.spec();
+        let accesses = match known {
+            Known::OnKeys(spec) if spec.has_constant_key_flags() => {
+                // No row of the table of flags has more.
+                Some((0..3).map(|place| access_of(spec.key_flags(place))).collect())
+            }
+            Known::OnKeys(_) => None,
+            Known::Own(_) => Some(vec![Access::default()]),
+        };
+        Row {
+            known,
+            spec,
+            is_parent: !known.subcommands().is_empty(),
+            is_open: known.flags().contains(&"no_auth"),
+            accesses,
+            channels: crate::commands::pubsub::channels_of(known),
+            concerns_bucket: matches!(known, Known::OnKeys(_)) || spec.keys != Keys::None,
+        }
+    }
+}
+
+fn access_of(flags: KeyFlags) -> Access {
+    let has = |flag: &str| flags.contains(&flag);
+    Access { reads: has("access"), writes: has("insert") || has("update") || has("delete") }
+}
+
 /// All commands and subcommands of this build.
 pub(crate) struct Table {
-    commands: Vec<(&'static str, Known)>,
+    rows: Vec<Row>,
     by_name: BTreeMap<&'static str, usize>,
-    /// Places of those that have subcommands.
-    parents: Vec<bool>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let commands: Vec<(&str, Known)> = known::all_with_subcommands().map(|known| (known.spec().name, known)).collect();
-    let by_name = commands.iter().enumerate().map(|(place, (name, _))| (*name, place)).collect();
-    let parents = commands.iter().map(|(_, known)| !known.subcommands().is_empty()).collect();
-    Table { commands, by_name, parents }
+    let rows: Vec<Row> = known::all_with_subcommands().map(Row::new).collect();
+    let by_name = rows.iter().enumerate().map(|(place, row)| (row.spec.name, place)).collect();
+    Table { rows, by_name }
 });
 
 impl Table {
@@ -41,7 +83,7 @@ impl Table {
     }
 
     /// The command, or the subcommand, of these words, and its place. None if there is no such thing: what is asked for then gets an error anyway.
-    fn find(&self, words: &[&[u8]]) -> Option<(usize, Known)> {
+    fn find(&self, words: &[&[u8]]) -> Option<(usize, &Row)> {
         let mut name = [0; 2 * NAME_BYTES_MAX + 1];
         let first = *words.first()?;
         let lower = |from: &[u8], to: &mut [u8]| {
@@ -53,8 +95,8 @@ impl Table {
         }
         lower(first, &mut name[..first.len()]);
         let place = self.place(std::str::from_utf8(&name[..first.len()]).ok()?)?;
-        let Some(second) = words.get(1).filter(|_| self.parents[place]) else {
-            return Some((place, self.commands[place].1));
+        let Some(second) = words.get(1).filter(|_| self.rows[place].is_parent) else {
+            return Some((place, &self.rows[place]));
         };
         if second.len() > NAME_BYTES_MAX {
             return None;
@@ -63,7 +105,7 @@ impl Table {
         name[first.len()] = b'|';
         lower(second, &mut name[first.len() + 1..end]);
         let place = self.place(std::str::from_utf8(&name[..end]).ok()?)?;
-        Some((place, self.commands[place].1))
+        Some((place, &self.rows[place]))
     }
 }
 
@@ -90,7 +132,7 @@ pub(crate) fn check(rule: &[u8]) -> Result<(), Refusal> {
     match () {
         () if command.contains('|') && *sign == b'+' => Err(Refusal::FirstArgumentOfSubcommand),
         () if first.is_empty() && *sign == b'+' => Err(Refusal::Syntax),
-        () if TABLE.parents[place] || *sign == b'-' => Err(Refusal::UnknownCommand),
+        () if TABLE.rows[place].is_parent || *sign == b'-' => Err(Refusal::UnknownCommand),
         () => Ok(()),
     }
 }
@@ -108,13 +150,22 @@ pub(crate) enum Denied {
     Bucket(String),
 }
 
-/// What can be done in a bucket.
+/// A pattern of keys.
+#[derive(Clone, Debug)]
+struct Pattern {
+    /// What all keys that fit begin with: most keys are told apart by that.
+    prefix: Vec<u8>,
+    glob: Glob,
+    access: Access,
+}
+
+/// A selector, made ready.
 #[derive(Clone, Debug)]
 struct Ready {
     commands: Vec<u64>,
     /// First arguments with which a command is allowed that otherwise is not.
     first_arguments: Vec<(usize, Vec<u8>)>,
-    keys: Option<Vec<(Glob, Access)>>,
+    keys: Option<Vec<Pattern>>,
     channels: Option<Vec<(Vec<u8>, Glob)>>,
     selector: Selector,
 }
@@ -122,7 +173,7 @@ struct Ready {
 impl Ready {
     fn new(selector: &Selector) -> Ready {
         let mut ready = Ready {
-            commands: vec![if selector.all_commands { u64::MAX } else { 0 }; TABLE.commands.len().div_ceil(64)],
+            commands: vec![if selector.all_commands { u64::MAX } else { 0 }; TABLE.rows.len().div_ceil(64)],
             first_arguments: Vec::new(),
             keys: None,
             channels: None,
@@ -132,7 +183,11 @@ impl Ready {
             ready.take(rule);
         }
         if !selector.all_keys {
-            ready.keys = Some(selector.keys.iter().map(|(pattern, access)| (Glob::new(pattern), *access)).collect());
+            let of = |(pattern, access): &(Vec<u8>, Access)| {
+                let glob = Glob::new(pattern);
+                Pattern { prefix: glob.literal_prefix(), glob, access: *access }
+            };
+            ready.keys = Some(selector.keys.iter().map(of).collect());
         }
         if !selector.all_channels {
             let of = |pattern: &Vec<u8>| (pattern.clone(), Glob::new(pattern));
@@ -155,8 +210,8 @@ impl Ready {
         let (sign, name) = rule.split_at(1);
         let may = sign == "+";
         if let Some(category) = name.strip_prefix('@') {
-            for (place, (_, known)) in TABLE.commands.iter().enumerate() {
-                if known.categories().iter().any(|it| &it[1..] == category) {
+            for (place, row) in TABLE.rows.iter().enumerate() {
+                if row.known.categories().iter().any(|it| &it[1..] == category) {
                     self.set(place, may);
                     self.first_arguments.retain(|(of, _)| *of != place);
                 }
@@ -166,8 +221,8 @@ impl Ready {
         match TABLE.place(name) {
             Some(place) => {
                 let prefix = format!("{name}|");
-                for (other, (known, _)) in TABLE.commands.iter().enumerate() {
-                    if other == place || known.starts_with(&prefix) {
+                for (other, row) in TABLE.rows.iter().enumerate() {
+                    if other == place || row.spec.name.starts_with(&prefix) {
                         self.set(other, may);
                         self.first_arguments.retain(|(of, _)| *of != other);
                     }
@@ -191,9 +246,10 @@ impl Ready {
 
     fn may_key(&self, key: &[u8], wanted: Access, meter: &Meter) -> bool {
         self.keys.as_ref().is_none_or(|patterns| {
-            patterns.iter().any(|(glob, has)| {
-                (has.reads || !wanted.reads)
-                    && (has.writes || !wanted.writes)
+            patterns.iter().any(|Pattern { prefix, glob, access }| {
+                (access.reads || !wanted.reads)
+                    && (access.writes || !wanted.writes)
+                    && key.starts_with(prefix)
                     && glob.matches_within(key, meter)
                     && !meter.is_over()
             })
@@ -230,31 +286,29 @@ pub(crate) struct Rights {
 /// What a command does, beyond its name: its keys and channels.
 struct Wish<'w> {
     place: usize,
-    known: Known,
+    row: &'static Row,
     keys: Vec<(&'w [u8], Access)>,
-    channels: Vec<(&'w [u8], Kind)>,
+    channels: &'w [&'w [u8]],
     needs: Option<(Whole, &'static str)>,
 }
 
 impl<'w> Wish<'w> {
-    fn of(place: usize, known: Known, words: &[&'w [u8]]) -> Wish<'w> {
-        let spec = known.spec();
-        let mut keys = Vec::new();
-        for (at, key) in spec.keys_of(words).into_iter().enumerate() {
-            let flags = match known {
-                Known::OnKeys(spec) => spec.key_flags_in(at, words),
-                Known::Own(_) => &["RO"],
-            };
-            let has = |flag: &str| flags.contains(&flag);
-            let access = Access { reads: has("access"), writes: has("insert") || has("update") || has("delete") };
-            keys.push((key, access));
-        }
+    fn of(place: usize, row: &'static Row, words: &'w [&'w [u8]]) -> Wish<'w> {
+        let access = |at: usize| match &row.accesses {
+            Some(accesses) => accesses[at.min(accesses.len() - 1)],
+            None => access_of(row.spec.key_flags_in(at, words)),
+        };
+        let keys = row.spec.keys_of(words).into_iter().enumerate();
         Wish {
             place,
-            known,
-            keys,
-            channels: crate::commands::pubsub::channels_of(words),
-            needs: needs_of(known, words),
+            row,
+            keys: keys.map(|(at, key)| (key, access(at))).collect(),
+            channels: match row.channels {
+                Some((_, true)) => &words[1..],
+                Some((_, false)) => &words[1..2],
+                None => &[],
+            },
+            needs: needs_of(row.known, words),
         }
     }
 }
@@ -327,12 +381,12 @@ impl Rights {
     }
 
     fn check_within(&self, words: &[&[u8]], bucket: &impl Fn() -> String) -> Result<(), Denied> {
-        let Some((place, known)) = TABLE.find(words) else { return Ok(()) };
-        let spec = known.spec();
-        if !spec.arity_fits(words.len()) || known.flags().contains(&"no_auth") {
+        let Some((place, row)) = TABLE.find(words) else { return Ok(()) };
+        let spec = row.spec;
+        if !spec.arity_fits(words.len()) || row.is_open {
             return Ok(());
         }
-        let wish = Wish::of(place, known, words);
+        let wish = Wish::of(place, row, words);
         // Redis says of several refusals the one that is found last.
         let mut worst: Option<(u8, Denied)> = None;
         for selector in &self.selectors {
@@ -354,7 +408,7 @@ impl Rights {
         words: &[&[u8]],
         bucket: &impl Fn() -> String,
     ) -> Result<(), (u8, Denied)> {
-        let spec = wish.known.spec();
+        let spec = wish.row.spec;
         if !selector.may_command(wish.place, words) {
             return Err((0, Denied::Command(spec.name)));
         }
@@ -369,8 +423,7 @@ impl Rights {
             }
         }
         // Commands of the connection are in no bucket.
-        let concerns_bucket = matches!(wish.known, Known::OnKeys(_)) || !wish.keys.is_empty();
-        if concerns_bucket && selector.selector.buckets.is_some() {
+        if wish.row.concerns_bucket && selector.selector.buckets.is_some() {
             let bucket = bucket();
             if !selector.may_bucket(&bucket) {
                 return Err((2, Denied::Bucket(bucket)));
@@ -382,9 +435,11 @@ impl Rights {
                 return Err((3, Denied::Key(key.to_vec())));
             }
         }
-        for (channel, kind) in &wish.channels {
-            if !selector.may_channel(channel, *kind, &meter) {
-                return Err((4, Denied::Channel(channel.to_vec())));
+        if let Some((kind, _)) = wish.row.channels {
+            for channel in wish.channels {
+                if !selector.may_channel(channel, kind, &meter) {
+                    return Err((4, Denied::Channel(channel.to_vec())));
+                }
             }
         }
         Ok(())

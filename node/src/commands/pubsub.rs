@@ -6,6 +6,7 @@ use data::spec::Group;
 use data::{Failure, Reply};
 use wire::{Protocol, ReplyWriter};
 
+use super::known::Known;
 use super::{ALWAYS, Context, Entry, Local, Marks, Run, answers, container, helps, spec, special};
 use crate::node::Node;
 use crate::pubsub::audience::{Kind, MATCHING_WORK_MAX, check_name};
@@ -183,12 +184,12 @@ pub(crate) fn acts(words: &[&[u8]]) -> bool {
     )
 }
 
-/// The channels and patterns that a command listens to, or publishes to.
-pub(crate) fn channels_of<'w>(words: &[&'w [u8]]) -> Vec<(&'w [u8], Kind)> {
-    match super::find(words).map(|entry| &entry.run) {
-        Ok(Run::Special(Local::Subscribe(kind))) => words[1..].iter().map(|name| (*name, *kind)).collect(),
-        Ok(Run::Special(Local::Publish(kind))) => vec![(words[1], *kind)],
-        _ => Vec::new(),
+/// What a command's words are to it, if they are channels or patterns that it listens to (all of them) or publishes to (the first).
+pub(crate) fn channels_of(command: Known) -> Option<(Kind, bool)> {
+    match command {
+        Known::Own(Entry { run: Run::Special(Local::Subscribe(kind)), .. }) => Some((*kind, true)),
+        Known::Own(Entry { run: Run::Special(Local::Publish(kind)), .. }) => Some((*kind, false)),
+        _ => None,
     }
 }
 
