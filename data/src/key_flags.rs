@@ -31,7 +31,7 @@ const TABLE: &[(&[KeyFlags], &[&str])] = &[
         &[CHANGE],
         &[
             "decr", "incrby", "eval", "hincrbyfloat", "incrbyfloat", "decrby", "evalsha", "getex", "hincrby", "getset",
-            "zincrby", "fcall", "incr", "setbit", "move", "hgetex", "json.numincrby", "json.nummultby", "bitfield",
+            "zincrby", "fcall", "incr", "setbit", "move", "hgetex", "json.numincrby", "json.nummultby", "json.toggle", "bitfield",
         ],
     ),
     (

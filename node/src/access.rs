@@ -20,6 +20,7 @@ pub(crate) mod stored;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use data::Failure;
 
 use crate::door::{ConnectionId, Planted};
@@ -79,6 +80,8 @@ fn same(expected: &[u8], given: &[u8]) -> bool {
 pub(crate) struct AccessControl {
     /// As the council has them, for all that this node has applied.
     stored: Users,
+    /// The bytes that these were read from.
+    pub(crate) followed: Bytes,
     users: BTreeMap<Vec<u8>, Arc<User>>,
     /// Also among the users.
     default: Arc<User>,
@@ -95,6 +98,7 @@ impl AccessControl {
         let default = User::new(DEFAULT, default_rules(password));
         AccessControl {
             stored: Users::default(),
+            followed: Bytes::new(),
             users: BTreeMap::from([(DEFAULT.to_vec(), Arc::clone(&default))]),
             default,
             inside: User::new(DEFAULT, Rules::of_default()),
@@ -189,7 +193,10 @@ fn renew(node: &mut Node, stored: Users) {
         return;
     }
     let mut gone: Vec<ConnectionId> = Vec::new();
+    let is_open = node.access.is_open();
     for session in node.sessions.values_mut().flatten().filter(|session| !session.is_inside) {
+        // Nobody asked it who it is, and now one has to say so.
+        session.authenticated &= session.has_logged_in || is_open;
         match node.access.users.get(&session.user.name) {
             Some(user) if Arc::ptr_eq(user, &session.user) => {}
             Some(user) => {
@@ -200,7 +207,8 @@ fn renew(node: &mut Node, stored: Users) {
                     .into_iter()
                     .all(|kind| session.names_of(kind).all(|name| user.rights.may_listen(name, kind)));
                 let sees = !node.monitors.contains(&session.id) || may(&[b"monitor"]);
-                if !hears || !sees || (session.is_waiting() && !user.rights.has_all()) {
+                let goes_on = session.is_waiting() || session.tracked.is_some();
+                if !hears || !sees || (goes_on && !user.rights.has_all()) {
                     gone.push(session.id);
                 }
             }

@@ -128,6 +128,12 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
     first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
 }
 
+/// Whether a command shows a password to become a user.
+pub(crate) fn logs_in(words: &[&[u8]]) -> bool {
+    let says = words[0].eq_ignore_ascii_case(b"auth") || words[0].eq_ignore_ascii_case(b"hello");
+    says && !secrets(words).is_empty()
+}
+
 /// The user that `AUTH` or `HELLO` names, if one does, and the password.
 pub(crate) fn user_said<'w>(words: &[&'w [u8]]) -> Option<(&'w [u8], &'w [u8])> {
     let says = words[0].eq_ignore_ascii_case(b"auth") || words[0].eq_ignore_ascii_case(b"hello");

@@ -10,6 +10,7 @@ use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
+use crate::access::rules::{read_words, write_words};
 use crate::access::stored::Users;
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name, database_number};
 use crate::door::Planted;
@@ -501,15 +502,6 @@ impl Buckets {
     fn in_memory(&mut self, id: BucketId) -> Result<&mut Bucket, Failure> {
         self.list.iter_mut().find(|bucket| bucket.id == id).ok_or(NO_SUCH_REPLICA)
     }
-}
-
-fn write_words(w: &mut Writer<'_>, words: &[Vec<u8>]) {
-    w.count(words.len());
-    words.iter().for_each(|word| w.bytes(word));
-}
-
-fn read_words(r: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
-    (0..r.count(1)?).map(|_| Ok(r.slice()?.to_vec())).collect()
 }
 
 /// A number of partitions.

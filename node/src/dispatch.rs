@@ -197,7 +197,7 @@ impl Node {
             }
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
-        if !session.authenticated && self.waits_as_guess(session, arguments, words) {
+        if self.waits_as_guess(session, arguments, words) {
             return;
         }
         if session.is_limited

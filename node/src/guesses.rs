@@ -16,6 +16,7 @@ use std::time::Duration;
 use base::Time;
 use wire::ArgumentsRef;
 
+use crate::access::DEFAULT;
 use crate::commands;
 use crate::door::{ConnectionId, Level};
 use crate::foreign::RareLine;
@@ -100,7 +101,8 @@ impl Node {
         arguments: ArgumentsRef<'_>,
         words: &[&[u8]],
     ) -> bool {
-        if session.is_inside || commands::secrets(words).is_empty() {
+        // Who shows again what he has shown guesses nothing.
+        if session.is_inside || !commands::logs_in(words) || self.is_known_login(session, words) {
             return false;
         }
         let Some(until) = self.guesses.failures.waits_until(host_of(&session.address), self.now.time) else {
@@ -112,6 +114,17 @@ impl Node {
         session.deferred = Some(arguments.to_owned());
         session.block = Some(Block::Guess { until: place.0, number: place.1 });
         true
+    }
+
+    /// Whether these words make a connection the user that it has logged in as.
+    fn is_known_login(&self, session: &Session, words: &[&[u8]]) -> bool {
+        let (name, password) = match &words[commands::secrets(words)] {
+            [name, password] => (*name, *password),
+            [password] => (DEFAULT, *password),
+            _ => return false,
+        };
+        session.has_logged_in
+            && self.login(session, name, password).is_some_and(|(user, _)| user.name == session.user.name)
     }
 
     /// A password was wrong, or the name of no user.

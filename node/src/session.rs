@@ -137,6 +137,8 @@ pub(crate) struct Session {
     pub commands: u64,
     pub protocol: Protocol,
     pub authenticated: bool,
+    /// It has shown a password, if its user needs one.
+    pub has_logged_in: bool,
     /// Who it is; `default` until it has said another name.
     pub user: Arc<User>,
     /// Its user may not do everything: each of its commands is looked at.
@@ -234,6 +236,7 @@ impl Session {
             commands: 0,
             protocol: Protocol::Resp2,
             authenticated,
+            has_logged_in: false,
             reply_mode: ReplyMode::On,
             no_evict: false,
             no_touch: false,

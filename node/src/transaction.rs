@@ -66,9 +66,13 @@ impl Node {
 
     /// `AUTH` and `HELLO` in a MULTI: with another name they would choose another bucket.
     fn check_queued_name(&self, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
-        let names_another = commands::user_said(words)
-            .and_then(|(user, _)| self.bucket_of_user(session, user))
-            .is_some_and(|bucket| bucket != session.choice.named);
+        let names_another = commands::user_said(words).is_some_and(|(name, password)| {
+            // Who that is may be another one by then, in another bucket.
+            let is_two = name.contains(&b'@');
+            let found = self.login(session, name, password).and_then(|(_, bucket)| bucket);
+            let bucket = found.or_else(|| self.bucket_of_user(session, name));
+            is_two || bucket.is_some_and(|bucket| bucket != session.choice.named)
+        });
         if names_another { Err(OTHER_BUCKET) } else { commands::check_queued(words) }
     }
 
@@ -230,7 +234,12 @@ impl Node {
             let words = Words::new(command.as_ref());
             // What it writes has its place among the replies.
             let out = std::mem::take(&mut session.out);
-            if let Ok(commands::Run::Special(local)) = commands::find(words.as_slice()).map(|entry| &entry.run) {
+            // Rights may have been taken while the transaction was on its way.
+            if session.is_limited
+                && let Err(failure) = access::check(self, session, words.as_slice())
+            {
+                self.refuse(session, &failure);
+            } else if let Ok(commands::Run::Special(local)) = commands::find(words.as_slice()).map(|entry| &entry.run) {
                 commands::pubsub::act(self, session, *local, words.as_slice());
             }
             merge.local.push((place, std::mem::replace(&mut session.out, out)));

@@ -46,7 +46,9 @@ impl Row {
                 Some((0..3).map(|place| access_of(spec.key_flags(place))).collect())
             }
             Known::OnKeys(_) => None,
-            Known::Own(_) => Some(vec![Access::default()]),
+            // WATCH tells nothing of a value.
+            Known::Own(_) if spec.name == "watch" => Some(vec![Access::default()]),
+            Known::Own(_) => Some(vec![Access::ALL]),
         };
         Row {
             known,
@@ -55,10 +57,16 @@ impl Row {
             is_open: known.flags().contains(&"no_auth"),
             accesses,
             channels: crate::commands::pubsub::channels_of(known),
-            concerns_bucket: matches!(known, Known::OnKeys(_)) || spec.keys != Keys::None,
+            concerns_bucket: matches!(known, Known::OnKeys(_))
+                || spec.keys != Keys::None
+                || OF_A_BUCKET.contains(&spec.name),
         }
     }
 }
+
+/// Commands without keys that tell of the bucket that their connection has selected.
+const OF_A_BUCKET: [&str; 5] =
+    ["client|tracking", "cluster|countkeysinslot", "cluster|getkeysinslot", "dictum.outcome", "dictum.token"];
 
 fn access_of(flags: KeyFlags) -> Access {
     let has = |flag: &str| flags.contains(&flag);
@@ -342,6 +350,16 @@ fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
             Some((Whole::Everything, "it runs a script or a function"))
         }
         "migrate" => Some((Whole::Everything, "it sends keys to another server")),
+        // Who may do more would run what this leaves behind.
+        "function|load" | "function|delete" | "function|flush" | "function|restore" | "script|load"
+        | "script|flush" => Some((Whole::Everything, "others run what it changes")),
+        "sync" | "psync" | "replconf" | "monitor" | "dictum.backup|open" | "dictum.backup|next" => {
+            Some((Whole::Everything, "it tells of all keys"))
+        }
+        "dictum.outcome" => Some((Whole::Keys, "it tells the answers of others")),
+        "dictum.bucket|create" | "dictum.bucket|set" | "dictum.bucket|drop" => {
+            Some((Whole::Buckets, "it changes buckets"))
+        }
         "sort" | "sort_ro" if says("by") || says("get") => {
             Some((Whole::Keys, "with BY or GET it reads keys that it does not name"))
         }
@@ -427,6 +445,14 @@ impl Rights {
             let bucket = bucket();
             if !selector.may_bucket(&bucket) {
                 return Err((2, Denied::Bucket(bucket)));
+            }
+        }
+        // A database is made when it is first selected.
+        if spec.name == "select" && selector.selector.buckets.is_some() {
+            let named = if words[1] == b"0" { crate::bucket::DEFAULT_NAME.as_bytes() } else { words[1] };
+            let named = String::from_utf8_lossy(named).into_owned();
+            if !selector.may_bucket(&named) {
+                return Err((2, Denied::Bucket(named)));
             }
         }
         let meter = Meter::limited(MATCHING_WORK_MAX);

@@ -12,6 +12,9 @@ const LOOKED_AT_MAX: usize = 10;
 /// Longest object of a line.
 const OBJECT_BYTES_MAX: usize = 256;
 
+/// Longest description of a client.
+const CLIENT_BYTES_MAX: usize = 1024;
+
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refused {
@@ -44,7 +47,10 @@ pub(crate) struct RefusalLog {
 
 impl RefusalLog {
     /// Notes a refusal; `most` lines are kept.
-    pub(crate) fn note(&mut self, mut refused: Refused, client: Vec<u8>, now: WallTime, most: usize) {
+    pub(crate) fn note(&mut self, mut refused: Refused, mut client: Vec<u8>, now: WallTime, most: usize) {
+        // A client calls itself as it likes.
+        client.truncate(CLIENT_BYTES_MAX);
+        client.shrink_to_fit();
         refused.object.truncate(OBJECT_BYTES_MAX);
         refused.user.truncate(OBJECT_BYTES_MAX);
         let is_same = |line: &Line| line.refused == refused && now.0.saturating_sub(line.updated.0) <= SAME_MS;
@@ -105,6 +111,8 @@ mod tests {
         log.note(refused(&"x".repeat(1000)), Vec::new(), WallTime(121_001), 3);
         assert_eq!((log.lines[0].refused.object.len(), log.lines.len()), (OBJECT_BYTES_MAX, 3));
         assert_eq!(log.lines.iter().map(|line| line.number).collect::<Vec<_>>(), [3, 2, 0]);
+        log.note(refused("c"), vec![b'x'; 10_000_000], WallTime(121_001), 3);
+        assert!(log.lines[0].client.capacity() <= 2 * CLIENT_BYTES_MAX);
         log.clear();
         assert_eq!(log.tell(10, WallTime(0)), Reply::Array(Vec::new()));
     }

@@ -6,9 +6,12 @@
 use std::collections::BTreeSet;
 
 use sha2::{Digest, Sha256};
+use wire::{Malformed, Reader, Writer};
 
 /// A password's SHA-256 in hexadecimal digits.
 const DIGEST_DIGITS: usize = 64;
+/// Most patterns, commands, passwords and selectors of one user, each and together: they are looked through for each of its commands, and for each rule that comes.
+pub(crate) const RULES_MAX: usize = 1000;
 /// The bucket of database 0.
 const DATABASE_0: &str = crate::bucket::DEFAULT_NAME;
 
@@ -41,7 +44,9 @@ impl Refusal {
             Refusal::NoDigest => {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }
-            Refusal::TooMuch => "The rules of a user have 65536 bytes at the most, and those of all users 1048576",
+            Refusal::TooMuch => {
+                "The rules of a user are 1000 with 65536 bytes at the most, and those of all users have 1048576 bytes"
+            }
         }
     }
 }
@@ -146,6 +151,9 @@ impl Selector {
     /// # Errors
     /// See [`Refusal`]; it is as it was then.
     pub(crate) fn change(&mut self, rule: &[u8]) -> Result<(), Refusal> {
+        if self.count() > RULES_MAX {
+            return Err(Refusal::TooMuch);
+        }
         match rule {
             _ if is(rule, "allkeys") || rule == b"~*" => (self.all_keys, self.keys) = (true, Vec::new()),
             _ if is(rule, "resetkeys") => (self.all_keys, self.keys) = (false, Vec::new()),
@@ -260,6 +268,10 @@ impl Selector {
         std::iter::once(first).chain(self.commands.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
+    fn count(&self) -> usize {
+        1 + self.keys.len() + self.channels.len() + self.commands.len() + self.buckets.as_ref().map_or(0, BTreeSet::len)
+    }
+
     /// Rules that give these keys.
     pub(crate) fn key_rules(&self) -> Vec<Vec<u8>> {
         if self.all_keys {
@@ -331,6 +343,7 @@ impl Rules {
                 let digest = String::from_utf8_lossy(digest).into_owned();
                 let place = self.passwords.iter().position(|known| *known == digest);
                 match (first, place) {
+                    (b'#', None) if self.passwords.len() >= RULES_MAX => return Err(Refusal::TooMuch),
                     (b'#', None) => self.passwords.push(digest),
                     (b'#', Some(_)) => {}
                     (_, Some(place)) => drop(self.passwords.remove(place)),
@@ -341,6 +354,9 @@ impl Rules {
                 }
             }
             [b'(', within @ .., b')'] => {
+                if self.selectors.len() >= RULES_MAX {
+                    return Err(Refusal::TooMuch);
+                }
                 let mut selector = Selector::default();
                 for rule in within.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
                     selector.change(rule)?;
@@ -362,8 +378,8 @@ impl Rules {
         flags
     }
 
-    /// The rules that make this user of an empty one, each one word or, of commands, several: what `ACL LIST` tells, and what the council keeps.
-    pub(crate) fn describe(&self) -> Vec<Vec<u8>> {
+    /// The rules that make this user of an empty one, each one word or, of commands, several: what `ACL LIST` tells.
+    fn describe(&self) -> Vec<Vec<u8>> {
         let mut rules: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
         rules.extend(self.passwords.iter().map(|digest| format!("#{digest}").into_bytes()));
         rules.extend(self.root.describe());
@@ -373,23 +389,80 @@ impl Rules {
         rules
     }
 
+    /// Writes them, word by word: a line cannot be read back where a pattern has a parenthesis.
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
+        let mut own: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
+        own.extend(self.passwords.iter().map(|digest| format!("#{digest}").into_bytes()));
+        write_words(w, &own);
+        w.count(1 + self.selectors.len());
+        for selector in std::iter::once(&self.root).chain(&self.selectors) {
+            let mut words = selector.describe();
+            // The last of them are the commands, which are several.
+            let commands = words.pop().unwrap_or_default();
+            words.extend(commands.split(|byte| *byte == b' ').map(<[u8]>::to_vec));
+            write_words(w, &words);
+        }
+    }
+
+    /// Reads what [`Rules::encode`] has written.
+    ///
+    /// # Errors
+    /// It is nothing of the kind.
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Rules, Malformed> {
+        let mut rules = Rules::default();
+        for word in read_words(r)? {
+            rules.change(&word).map_err(|_| Malformed)?;
+        }
+        let mut selectors = Vec::new();
+        for _ in 0..r.count(1)? {
+            let mut selector = Selector::default();
+            for word in read_words(r)? {
+                selector.change(&word).map_err(|_| Malformed)?;
+            }
+            selectors.push(selector);
+        }
+        let mut selectors = selectors.into_iter();
+        rules.root = selectors.next().ok_or(Malformed)?;
+        rules.selectors = selectors.collect();
+        Ok(rules)
+    }
+
+    /// Those of one user, as bytes.
+    pub(crate) fn write_one(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(&mut Writer::new(&mut bytes));
+        bytes
+    }
+
+    /// Reads what [`Rules::write_one`] has written.
+    ///
+    /// # Errors
+    /// It is nothing of the kind.
+    pub(crate) fn read_one(bytes: &[u8]) -> Result<Rules, Malformed> {
+        let mut r = Reader::from_slice(bytes);
+        let rules = Rules::decode(&mut r)?;
+        r.finish()?;
+        Ok(rules)
+    }
+
+    /// How many patterns and commands they name.
+    pub(crate) fn count(&self) -> usize {
+        self.passwords.len() + self.root.count() + self.selectors.iter().map(Selector::count).sum::<usize>()
+    }
+
     /// The same as one line, without the user's name.
     pub(crate) fn line(&self) -> Vec<u8> {
         self.describe().join(&b' ')
     }
+}
 
-    /// Reads such a line.
-    ///
-    /// # Errors
-    /// The first rule that is none.
-    pub(crate) fn read(line: &[u8]) -> Result<Rules, Refusal> {
-        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let mut rules = Rules::default();
-        for rule in joined(&words).map_err(|_| Refusal::Syntax)? {
-            rules.change(&rule)?;
-        }
-        Ok(rules)
-    }
+pub(crate) fn write_words(w: &mut Writer<'_>, words: &[Vec<u8>]) {
+    w.count(words.len());
+    words.iter().for_each(|word| w.bytes(word));
+}
+
+pub(crate) fn read_words(r: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
+    (0..r.count(1)?).map(|_| Ok(r.slice()?.to_vec())).collect()
 }
 
 #[cfg(test)]

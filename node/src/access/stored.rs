@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use data::{EntryContext, Failure, KeyRef, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
 use super::DEFAULT;
-use super::rules::{Refusal, Rules};
+use super::rules::{RULES_MAX, Refusal, Rules};
 
 /// The key that they stand under in the council's state.
 const KEY: &[u8] = b"users";
@@ -41,23 +42,33 @@ impl Users {
             let text = [b"ERR Error in ACL SETUSER modifier '", rule, b"': ", refusal.text().as_bytes()].concat();
             Failure::built(&text)
         };
+        let refused_last = |refusal| refused(words.last().map_or(b"", Vec::as_slice), refusal);
         let mut rules = match self.0.get(name) {
             Some(rules) => rules.clone(),
-            None if name == DEFAULT => Rules::read(first).map_err(|refusal| refused(first, refusal))?,
+            None if name == DEFAULT && !first.is_empty() => {
+                Rules::read_one(first).map_err(|_| Failure::Text("ERR the rules of 'default' are malformed"))?
+            }
             None if self.0.len() > USERS_MAX => {
                 let text = format!("ERR there are {USERS_MAX} users, and no more are possible");
                 return Err(Failure::built(text.as_bytes()));
             }
             None => Rules::default(),
         };
+        if words.len() > RULES_MAX {
+            return Err(refused_last(Refusal::TooMuch));
+        }
         for rule in words {
             rules.change(rule).map_err(|refusal| refused(rule, refusal))?;
         }
         let others = self.0.iter().filter(|(other, _)| *other != name);
         let bytes: usize = others.map(|(name, rules)| name.len() + rules.line().len()).sum();
         let own = name.len() + rules.line().len();
-        if own > RULES_BYTES_MAX || bytes + own > ALL_BYTES_MAX {
-            return Err(refused(words.last().map_or(b"", Vec::as_slice), Refusal::TooMuch));
+        if own > RULES_BYTES_MAX || bytes + own > ALL_BYTES_MAX || rules.count() > RULES_MAX {
+            return Err(refused_last(Refusal::TooMuch));
+        }
+        // What cannot be read back would end every node, now and at each start.
+        if Rules::read_one(&rules.write_one()).as_ref() != Ok(&rules) {
+            return Err(refused_last(Refusal::Syntax));
         }
         self.0.insert(name.to_vec(), rules);
         Ok(())
@@ -68,9 +79,23 @@ impl Users {
         names.iter().filter(|name| self.0.remove(*name).is_some()).count() as i64
     }
 
+    /// As the council's state has them; empty if it has none.
+    pub(crate) fn bytes(tree: &Tree) -> Result<Bytes, Malformed> {
+        match tree.get(KeyRef::new(KEY)).map(|record| record.value) {
+            None => Ok(Bytes::new()),
+            Some(Value::String(bytes)) => Ok(Bytes::copy_from_slice(&bytes)),
+            Some(_) => Err(Malformed),
+        }
+    }
+
     pub(crate) fn read(tree: &Tree) -> Result<Users, Malformed> {
-        let Some(record) = tree.get(KeyRef::new(KEY)) else { return Ok(Users::default()) };
-        let Value::String(bytes) = &record.value else { return Err(Malformed) };
+        Users::decode(&Users::bytes(tree)?)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Users, Malformed> {
+        if bytes.is_empty() {
+            return Ok(Users::default());
+        }
         let mut r = Reader::from_slice(bytes);
         if r.u8()? != VERSION {
             return Err(Malformed);
@@ -78,7 +103,7 @@ impl Users {
         let mut users = BTreeMap::new();
         for _ in 0..r.count(2)? {
             let name = r.slice()?.to_vec();
-            users.insert(name, Rules::read(r.slice()?).map_err(|_| Malformed)?);
+            users.insert(name, Rules::decode(&mut r)?);
         }
         r.finish()?;
         Ok(Users(users))
@@ -91,7 +116,7 @@ impl Users {
         w.count(self.0.len());
         for (name, rules) in &self.0 {
             w.bytes(name);
-            w.bytes(&rules.line());
+            rules.encode(&mut w);
         }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
@@ -106,6 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn a_user_has_so_many_rules_and_no_more() {
+        let mut users = Users::default();
+        let keys: Vec<Vec<u8>> = (0..2000).map(|number| format!("~{number}").into_bytes()).collect();
+        assert!(users.change(b"ann", b"", &keys[..999]).is_ok());
+        assert!(users.change(b"ann", b"", &keys).is_err());
+        assert_eq!(users.get(b"ann").map(Rules::count), Some(1000));
+    }
+
+    #[test]
     fn what_is_stored_is_read_back_and_bounded() {
         let mut tree = Tree::new();
         assert_eq!(Users::read(&tree), Ok(Users::default()));
@@ -114,7 +148,7 @@ mod tests {
             .change(b"ann", b"", &words(&["on", ">secret", "~cart:*", "%R~stock:*", "+@read", "-keys"]))
             .expect("rules");
         users.change(b"bob", b"", &words(&["nopass", "&news", "(~x +set bucket=shop)", "db=0,3"])).expect("rules");
-        users.change(DEFAULT, &Rules::of_default().line(), &words(&["-@dangerous"])).expect("rules");
+        users.change(DEFAULT, &Rules::of_default().write_one(), &words(&["-@dangerous"])).expect("rules");
         users.write(&mut tree, &EntryContext::default());
         assert_eq!(Users::read(&tree), Ok(users.clone()));
 

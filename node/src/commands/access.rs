@@ -10,7 +10,7 @@ use data::{Failure, Reply};
 use super::known::{self, CATEGORIES};
 use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::access::compiled::check;
-use crate::access::rules::{Rules, Selector, has_spaces, joined, without_password};
+use crate::access::rules::{Refusal, Rules, Selector, has_spaces, joined, without_password};
 use crate::access::stored::{NAME_BYTES_MAX, RULES_BYTES_MAX};
 use crate::access::{self, DEFAULT, User};
 use crate::council::{COUNCIL, Order};
@@ -274,15 +274,22 @@ fn set_order(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
         return Err(Failure::Text("ERR the rules of one ACL SETUSER have 65536 bytes at the most"));
     }
     for rule in &rules {
-        check(rule).map_err(|refusal| {
-            let shown = without_password(rule);
-            let text =
-                [b"ERR Error in ACL SETUSER modifier '", shown.as_slice(), b"': ", refusal.text().as_bytes()].concat();
+        // What is no rule for any user is refused here: it may have a password in it, and is not for the log.
+        let of_any = match Rules::default().change(rule) {
+            Err(Refusal::NoSuchPassword) | Ok(()) => Ok(()),
+            Err(refusal) => Err(refusal),
+        };
+        check(rule).and(of_any).map_err(|refusal| {
+            let is_secret = rule.contains(&b'>') || rule.contains(&b'<');
+            let shown = if is_secret { b"(redacted)" } else { rule.as_slice() };
+            let text = [b"ERR Error in ACL SETUSER modifier '", shown, b"': ", refusal.text().as_bytes()].concat();
             Failure::built(&text)
         })?;
     }
     let rules = rules.iter().map(|rule| without_password(rule)).collect();
-    Ok(Order::User { name: name.to_vec(), first: node.access.default().rules.line(), rules })
+    // What `default` is here; of others nothing is known that the council does not know.
+    let first = if name == DEFAULT { node.access.default().rules.write_one() } else { Vec::new() };
+    Ok(Order::User { name: name.to_vec(), first, rules })
 }
 
 fn delete_order(words: &[&[u8]]) -> Result<Order, Failure> {

@@ -114,8 +114,13 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
         redirected.has_chosen = !is_usual;
     }
     context.session.authenticated = true;
+    context.session.has_logged_in = true;
     if !context.session.is_inside {
         context.session.become_user(user);
+        if context.session.is_limited {
+            // It may not be told any more what its keys become.
+            context.node.track_no_more(context.session);
+        }
     }
     Ok(())
 }
@@ -252,5 +257,6 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     session.no_evict = false;
     session.no_touch = false;
     session.authenticated = authenticated;
+    session.has_logged_in = false;
     Ok(Reply::Simple("RESET"))
 }

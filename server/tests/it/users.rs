@@ -288,6 +288,74 @@ fn http(address: &str, user: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
 }
 
+/// What a reviewer has found: each was possible once.
+#[test]
+fn nobody_gets_round_rules() {
+    let folder = tempdir().expect("a temporary folder");
+    let (node, [resp, _]) = alone(folder.path(), &["--password", "nodepassword"]);
+    let mut admin = logged_in(&resp, "default", "nodepassword");
+    wait_for("a leader", || admin.call(&["SET", "other", "v"]).ok().filter(|reply| *reply == Value::ok()));
+    wait_for("the version", || admin.call(&["ACL", "DELUSER", "x"]).ok().filter(|it| *it == Value::Integer(0)));
+    // A parenthesis in a pattern ended every node, or gave the user what stood behind it.
+    must(&mut admin, &["ACL", "SETUSER", "y", "on", "nopass", "~only:*", "(+@all -get ~a))"]);
+    must(&mut admin, &["ACL", "SETUSER", "z", "on", "nopass", "~*", "(~a) ~b +get)"]);
+    let mut y = logged_in(&resp, "y", "");
+    let reply = y.call(&["GET", "only:k"]).expect("a reply");
+    assert!(reply.as_error().is_some_and(|text| text.starts_with("NOPERM")), "{reply:?}");
+    let listed = text(&must(&mut admin, &["ACL", "GETUSER", "y"]));
+    assert!(listed.contains("commands -@all keys ~only:*"), "{listed}");
+    let limited =
+        ["ACL", "SETUSER", "lim", "on", ">lim", "+@all", "-@admin", "-@dangerous", "~app:*", "bucket=default"];
+    must(&mut admin, &limited);
+    must(&mut admin, &["DICTUM.BUCKET", "CREATE", "shop"]);
+    let mut lim = logged_in(&resp, "lim", "lim");
+    must(&mut lim, &["MULTI"]);
+    assert!(lim.call(&["AUTH", "lim@shop", "lim"]).expect("a reply").as_error().is_some());
+    assert!(lim.call(&["EXEC"]).expect("a reply").as_error().is_some_and(|text| text.starts_with("EXECABORT")));
+    for words in [
+        &["FUNCTION", "LOAD", "REPLACE", "#!lua name=l"][..],
+        &["DICTUM.OUTCOME", "job"],
+        &["SELECT", "shop"],
+        &["SELECT", "7"],
+        &["MOVE", "app:k", "1"],
+    ] {
+        let reply = lim.call(words).expect("a reply");
+        assert!(reply.as_error().is_some_and(|text| text.starts_with("NOPERM")), "{words:?}: {reply:?}");
+    }
+    // One who is logged in is no better guesser than others.
+    let begun = std::time::Instant::now();
+    for number in 0..7 {
+        let reply = lim.call(&["AUTH", "default", &number.to_string()]).expect("a reply");
+        assert!(reply.as_error().is_some_and(|text| text.starts_with("WRONGPASS")), "{reply:?}");
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(1), "three a second");
+    // What listens without a further command ends with the rights.
+    let mut tracking = logged_in(&resp, "lim", "lim");
+    must(&mut tracking, &["HELLO", "3"]);
+    must(&mut tracking, &["CLIENT", "TRACKING", "ON", "BCAST"]);
+    must(&mut admin, &["ACL", "SETUSER", "lim", "-@all"]);
+    wait_for("its end", || tracking.call(&["PING"]).is_err().then_some(()));
+    // No password, and nothing that is made of one, comes into the log by a mistake in the rules.
+    for rule in ["(>hunter2 +get ~a)", " >hunter2", "x>hunter2"] {
+        let reply = admin.call(&["ACL", "SETUSER", "s", rule]).expect("a reply");
+        assert!(reply.as_error().is_some_and(|text| !text.contains("hunter2")), "{reply:?}");
+    }
+    assert!(node.stop(), "it ends well");
+    let holds = |text: &[u8]| {
+        std::fs::read_dir(folder.path()).expect("a folder").filter_map(Result::ok).any(|entry| {
+            std::fs::read(entry.path()).is_ok_and(|bytes| bytes.windows(text.len()).any(|window| window == text))
+        })
+    };
+    assert!(holds(b"app:*") && !holds(b"hunter2"), "rules are in the journal, and no password");
+    let (node, [resp, _]) = alone(folder.path(), &["--password", "nodepassword"]);
+    let mut admin = wait_for("a start", || Some(logged_in(&resp, "default", "nodepassword")));
+    wait_for("the users", || {
+        let users = text(&admin.call(&["ACL", "USERS"]).ok()?);
+        (users == "default lim y z").then_some(())
+    });
+    assert!(node.stop(), "it ends well");
+}
+
 /// `default` is who says no name, over HTTP as well; and no password is shown where passwords are.
 #[test]
 fn the_user_default_can_be_limited_or_closed() {
@@ -317,6 +385,9 @@ fn the_user_default_can_be_limited_or_closed() {
         reply.as_error().map(str::to_owned)
     });
     assert_eq!(refused, "NOAUTH Authentication required.");
+    // Who was here before and has shown no password has to do so now.
+    let reply = default.call(&["GET", "p:1"]).expect("a reply");
+    assert_eq!(reply.as_error(), Some("NOAUTH Authentication required."));
     assert_eq!(http(&web, ""), 401);
     must(&mut admin, &["MULTI"]);
     let mut slow = logged_in(&resp, "admin", "geheim");

@@ -73,6 +73,14 @@ fn keys_by_pattern_and_by_what_is_done_with_them() {
         (&["+@all", "~a"], "dictum.once id set b v", false),
         (&["+@all", "~a"], "dictum.once id set a v", true),
         (&["+dictum.once", "~a"], "dictum.once id set a v", false),
+        (&["+@all", "%R~a"], "move a 1", false),
+        (&["+@all", "~a"], "move a 1", true),
+        (&["+@all", "~a"], "function LOAD REPLACE x", false),
+        (&["+@all", "~a"], "script FLUSH", false),
+        (&["+@all", "~a"], "monitor", false),
+        (&["+@all", "~a"], "sync", false),
+        (&["+@all", "~a"], "dictum.outcome id", false),
+        (&["+@all", "%W~a"], "json.toggle a $", false),
         // One selector has to allow all of it.
         (&["+get", "~a", "(+set ~b)"], "set b v", true),
         (&["+get", "~a", "(+set ~b)"], "set a v", false),
@@ -108,6 +116,14 @@ fn channels_and_buckets() {
         ("copy k l DB 1", "shop", false),
         ("copy k l", "shop", true),
         ("swapdb 0 1", "shop", false),
+        ("select 3", "shop", true),
+        ("select shop", "default", true),
+        ("select 0", "shop", false),
+        ("select 9", "shop", false),
+        ("client tracking ON BCAST", "default", false),
+        ("cluster getkeysinslot 1 10", "default", false),
+        ("dictum.outcome id", "default", false),
+        ("dictum.bucket drop other CONFIRM", "shop", false),
     ] {
         assert_eq!(asked(&shop, command, bucket).is_ok(), wanted, "{command} in {bucket}");
     }

@@ -8,9 +8,30 @@ fn made(rules: &[&str]) -> Result<Rules, Refusal> {
     Ok(made)
 }
 
+fn is_read_back(rules: &Rules) {
+    let mut bytes = Vec::new();
+    rules.encode(&mut Writer::new(&mut bytes));
+    let mut r = Reader::from_slice(&bytes);
+    assert_eq!(Rules::decode(&mut r).as_ref(), Ok(rules));
+    assert_eq!(r.finish(), Ok(()));
+}
+
+/// A line of these would be read as others: one such user ended all nodes, and at each start.
+#[test]
+fn patterns_with_parentheses_are_kept_as_they_are() {
+    for rules in [
+        &["nopass", "~*", "(~a) ~b +get)"][..],
+        &["~only:*", "(+@all -get ~a))"],
+        &["~(a", "~a)", "&(", "&)", "(~(x &y) +get)", "(~a)"],
+        &["%R~)", "(%W~( +set)"],
+    ] {
+        is_read_back(&made(rules).expect("rules"));
+    }
+}
+
 fn line(rules: &[&str]) -> String {
     let made = made(rules).expect("rules");
-    assert_eq!(Rules::read(&made.line()), Ok(made.clone()), "it is read back");
+    is_read_back(&made);
     String::from_utf8(made.line()).expect("text")
 }
 
