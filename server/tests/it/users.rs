@@ -1,6 +1,10 @@
 //! Users and their rights: as in a Redis, and the same at all nodes.
 
-#![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of real processes use real files and the real clock"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
