@@ -87,7 +87,7 @@ impl Spec {
         }
     }
 
-    /// Whether these are the same for all words.
+    /// True if the flags of its keys are the same for all words.
     #[must_use]
     pub fn has_constant_key_flags(&self) -> bool {
         !matches!(self.name, "set" | "bitfield")

@@ -8,7 +8,7 @@
 //! ```
 //! A command is judged at the node that its client is connected to, once. What that node passes on to others is not judged again: they know it as a member.
 //!
-//! The user `default` is who has not said another name. Until somebody changes it, it is what the node was started with: everything, with the password
+//! A connection is the user `default` until it says another name. Until somebody changes it, it is what the node was started with: everything, with the password
 //! of the node if it has one.
 
 pub(crate) mod compiled;
@@ -21,19 +21,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use data::Failure;
+use data::{Failure, Tree};
+use wire::Malformed;
 
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
 use compiled::{Denied, Rights};
-use log::{RefusalLog, Refused};
+use log::{CLIENT_NAME_BYTES_MAX, RefusalLog, Refused};
 use logins::Logins;
 use rules::{Rules, digest_of};
 use stored::Users;
 
-/// Who has not said another name.
+/// The user that a connection is until it says another name.
 pub(crate) const DEFAULT: &[u8] = b"default";
 /// How many lines `ACL LOG` keeps, unless `acllog-max-len` says otherwise.
 pub(crate) const LOG_LINES: usize = 128;
@@ -53,7 +54,7 @@ impl User {
         Arc::new(User { name: name.to_vec(), rights: Rights::new(&rules), rules })
     }
 
-    /// Whether this password makes somebody this user now. It takes as long for a wrong one.
+    /// True if this password makes a connection this user now. A wrong one takes as long.
     pub(crate) fn takes(&self, password: &[u8]) -> bool {
         let given = digest_of(password);
         // All are compared, each wholly.
@@ -62,7 +63,7 @@ impl User {
         self.rules.is_on && (self.rules.no_password || fits)
     }
 
-    /// Whether nobody has to log in to be it.
+    /// True if a connection is this user without a password.
     fn is_open(&self) -> bool {
         self.rules.is_on && self.rules.no_password
     }
@@ -81,11 +82,11 @@ pub(crate) struct AccessControl {
     /// As the council has them, for all that this node has applied.
     stored: Users,
     /// The bytes that these were read from.
-    pub(crate) followed: Bytes,
+    followed: Bytes,
     users: BTreeMap<Vec<u8>, Arc<User>>,
     /// Also among the users.
     default: Arc<User>,
-    /// Parts of this process: they ask for those whom they have let in.
+    /// The user of connections that are parts of this process: these judge their own clients.
     inside: Arc<User>,
     pub(crate) log: RefusalLog,
     /// The owner knows the users that there are.
@@ -106,6 +107,18 @@ impl AccessControl {
             // Until somebody changes users the password of the node is all that it needs.
             is_told: true,
         }
+    }
+
+    /// The users in the council's state, if they are others than those that were followed last. Up to a mebibyte, which most orders do not touch.
+    ///
+    /// # Errors
+    /// They are not those of this version.
+    pub(crate) fn news(&self, tree: &Tree) -> Result<Option<News>, Malformed> {
+        let bytes = Users::bytes(tree)?;
+        if bytes == self.followed {
+            return Ok(None);
+        }
+        Ok(Some(News { users: Users::decode(&bytes)?, bytes }))
     }
 
     /// The users, if the owner has not been told of these yet.
@@ -131,12 +144,12 @@ impl AccessControl {
         &self.inside
     }
 
-    /// Whether a connection is `default` without having said so.
+    /// True if a new connection is `default` at once.
     pub(crate) fn is_open(&self) -> bool {
         self.default.is_open()
     }
 
-    /// Whether somebody has changed the user `default`: until then the node's password is its own affair.
+    /// True once somebody has changed the user `default`. Until then each node has its own password for it.
     pub(crate) fn has_stored_default(&self) -> bool {
         self.stored.get(DEFAULT).is_some()
     }
@@ -170,11 +183,16 @@ fn default_rules(password: Option<&str>) -> Rules {
     rules
 }
 
+/// Users of the council that a node does not go by yet, and the bytes that they were read from.
+pub(crate) struct News {
+    users: Users,
+    bytes: Bytes,
+}
+
 /// Goes by the users of the council.
-pub(crate) fn follow(node: &mut Node, stored: Users) {
-    if node.access.stored != stored {
-        renew(node, stored);
-    }
+pub(crate) fn follow(node: &mut Node, news: News) {
+    node.access.followed = news.bytes;
+    renew(node, news.users);
 }
 
 /// The node's password is another one now.
@@ -187,7 +205,7 @@ pub(crate) fn on_password(node: &mut Node, password: String) {
 /// Takes other users: connections get the rights that theirs have now, and those are closed whose user is gone or that listen to what they may not hear any more.
 fn renew(node: &mut Node, stored: Users) {
     node.access.take(stored, node.config.password.as_deref());
-    // Who may come from other machines depends on whether `default` needs a password.
+    // Protected mode depends on whether `default` needs a password.
     node.protected_told = false;
     if node.config.planted == Some(Planted::RightsKept) {
         return;
@@ -195,13 +213,13 @@ fn renew(node: &mut Node, stored: Users) {
     let mut gone: Vec<ConnectionId> = Vec::new();
     let is_open = node.access.is_open();
     for session in node.sessions.values_mut().flatten().filter(|session| !session.is_inside) {
-        // Nobody asked it who it is, and now one has to say so.
+        // It came in without a password, and now `default` needs one.
         session.authenticated &= session.has_logged_in || is_open;
         match node.access.users.get(&session.user.name) {
             Some(user) if Arc::ptr_eq(user, &session.user) => {}
             Some(user) => {
                 session.become_user(Arc::clone(user));
-                // What goes on without a further command is judged now.
+                // Subscriptions, MONITOR, waits and tracking go on without a further command, so they are judged now.
                 let may = |words: &[&[u8]]| user.rights.check(words, String::new).is_ok();
                 let hears = Kind::ALL
                     .into_iter()
@@ -246,10 +264,10 @@ impl Node {
     }
 }
 
-/// Whether the user of a connection may do this; if not, the answer, and a line in the log.
+/// Judges a command of a connection by the rights of its user. A refusal gets a line in the log.
 ///
 /// # Errors
-/// What is said to the client.
+/// The answer for the client.
 pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
     let Err(denied) = session.user.rights.check(words, || bucket_name(node, session)) else { return Ok(()) };
     let (reason, object) = match &denied {
@@ -266,7 +284,7 @@ pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Resu
     Err(failure)
 }
 
-/// What is said to `EXEC` when a command of its transaction is not allowed any more.
+/// The answer to `EXEC` when a command of its transaction is not allowed any more.
 pub(crate) fn changed_since(failure: &Failure) -> Failure {
     let text = failure.to_string();
     let why = text.strip_prefix("NOPERM ").unwrap_or(&text);
@@ -277,7 +295,7 @@ pub(crate) fn changed_since(failure: &Failure) -> Failure {
 /// Puts a line into `ACL LOG`.
 pub(crate) fn note(node: &mut Node, session: &Session, refused: Refused) {
     let most = node.settings.get("acllog-max-len").and_then(|text| text.parse().ok());
-    let client = crate::commands::line_of(node, session);
+    let client = crate::commands::line_of(node, session, CLIENT_NAME_BYTES_MAX);
     let now = node.clock.own();
     node.access.log.note(refused, client, now, most.unwrap_or(LOG_LINES).min(LOG_LINES_MAX));
 }
@@ -287,7 +305,7 @@ pub(crate) fn bucket_name(node: &Node, session: &Session) -> String {
     node.buckets.of(session.bucket).map(|bucket| bucket.name.clone()).unwrap_or_default()
 }
 
-/// What is said of a refusal, in Redis's words; `ACL DRYRUN` names keys and channels.
+/// The text of a refusal, in Redis's words; `ACL DRYRUN` names keys and channels.
 pub(crate) fn text(denied: &Denied, user: &[u8], names: bool) -> Vec<u8> {
     match denied {
         Denied::Command(name) => {

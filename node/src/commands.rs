@@ -128,7 +128,7 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
     first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
 }
 
-/// Whether a command shows a password to become a user.
+/// True for a command that shows a password to become a user.
 pub(crate) fn logs_in(words: &[&[u8]]) -> bool {
     let says = words[0].eq_ignore_ascii_case(b"auth") || words[0].eq_ignore_ascii_case(b"hello");
     says && !secrets(words).is_empty()

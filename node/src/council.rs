@@ -10,8 +10,7 @@ use base::{BucketId, NodeId, PartitionId, Position};
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
-use crate::access::rules::{read_words, write_words};
-use crate::access::stored::Users;
+use crate::access::stored::{UserChange, Users};
 use crate::bucket::{Bucket, BucketKind, DEFAULT_NAME, Settings, check_name, database_number};
 use crate::door::Planted;
 use crate::memories::{NO_SUCH_REPLICA, Voting};
@@ -58,8 +57,7 @@ const CREATE_WORK: u8 = 12;
 const DATABASE: u8 = 13;
 const SETTINGS: u8 = 14;
 const STEPPED_OVER: u8 = 15;
-const USER: u8 = 16;
-const DROP_USERS: u8 = 17;
+const USERS: u8 = 16;
 
 /// What an entry of the council's log asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,10 +80,8 @@ pub(crate) enum Order {
     Settled { id: BucketId, number: u64, partitions: Vec<u16> },
     /// Settings of the cluster, by name.
     Settings(Pairs),
-    /// Rules for a user, each one word; no password stands in them. `first`: the rules of `default` where it was proposed, for when nobody has changed that yet.
-    User { name: Vec<u8>, first: Vec<u8>, rules: Vec<Vec<u8>> },
-    /// These users are no more.
-    DropUsers(Vec<Vec<u8>>),
+    /// Of users: see [`crate::access`].
+    Users(UserChange),
     /// Of the node registry.
     Nodes(Change),
     /// The entry with this checksum was stepped over: see [`crate::step_over`].
@@ -141,15 +137,9 @@ impl Order {
                 w.u8(SETTINGS);
                 write_pairs(&mut w, pairs.iter().map(|(name, value)| (name, value)));
             }
-            Order::User { name, first, rules } => {
-                w.u8(USER);
-                w.bytes(name);
-                w.bytes(first);
-                write_words(&mut w, rules);
-            }
-            Order::DropUsers(names) => {
-                w.u8(DROP_USERS);
-                write_words(&mut w, names);
+            Order::Users(change) => {
+                w.u8(USERS);
+                change.encode(&mut w);
             }
             Order::Set { name, words } => {
                 w.u8(SET);
@@ -218,7 +208,7 @@ impl Order {
             Order::Set { words, .. } if Settings::names_work_max(words) => Feature::Budgets.since(),
             Order::Database { .. } => Feature::Databases.since(),
             Order::Settings(_) => Feature::Settings.since(),
-            Order::User { .. } | Order::DropUsers(_) => Feature::Users.since(),
+            Order::Users(_) => Feature::Users.since(),
             Order::SteppedOver { .. } => Feature::SteppedOver.since(),
             _ => OLDEST,
         }
@@ -261,11 +251,7 @@ impl Order {
                 Order::Settled { id, number, partitions }
             }
             SETTINGS => Order::Settings(read_pairs(&mut r)?),
-            USER => {
-                let (name, first) = (r.slice()?.to_vec(), r.slice()?.to_vec());
-                Order::User { name, first, rules: read_words(&mut r)? }
-            }
-            DROP_USERS => Order::DropUsers(read_words(&mut r)?),
+            USERS => Order::Users(UserChange::decode(&mut r)?),
             STEPPED_OVER => Order::SteppedOver { partition: r.partition()?, position: r.position()?, digest: r.u64()? },
             NODES => Order::Nodes(Change::decode(&mut r)?),
             ALONE => Order::Alone { node: r.node()?, others: read_nodes(&mut r)?, below: r.u16()?, cluster: r.u64()? },
@@ -462,11 +448,7 @@ impl Buckets {
                 bucket.settings = settings;
             }
             // Not about buckets: see `apply`.
-            Order::Nodes(_)
-            | Order::Settings(_)
-            | Order::User { .. }
-            | Order::DropUsers(_)
-            | Order::SteppedOver { .. } => {}
+            Order::Nodes(_) | Order::Settings(_) | Order::Users(_) | Order::SteppedOver { .. } => {}
             Order::Alone { node, .. } => {
                 self.list.iter_mut().for_each(|bucket| bucket.belong_to(node));
             }
@@ -561,14 +543,9 @@ pub(crate) fn apply_planted(
         stored.write(tree, context);
         return Ok(Reply::Ok);
     }
-    if let Order::User { .. } | Order::DropUsers(_) = order {
+    if let Order::Users(change) = order {
         let mut users = Users::read(tree).map_err(|_| "the council's users are malformed")?;
-        let answer = match order {
-            Order::User { name, first, rules } => users.change(&name, &first, &rules).map(|()| Reply::Ok),
-            Order::DropUsers(names) => Ok(Reply::Integer(users.remove(&names))),
-            _ => Ok(Reply::Nil),
-        };
-        return Ok(match answer {
+        return Ok(match users.carry_out(&change) {
             Ok(reply) => {
                 users.write(tree, context);
                 reply

@@ -348,7 +348,7 @@ pub struct Outbox {
     pub roll: Option<Nodes>,
     /// Most client connections that the owner may let in from now on; given when it has changed.
     pub clients_max: Option<usize>,
-    /// The users, for whom the owner lets in itself; given when they have changed. Until then the password of the node is all that counts.
+    /// The users, by which the owner judges the clients of HTTP; given when they have changed. Until then the password of the node is all that counts.
     pub logins: Option<Logins>,
     /// Whether the owner is to refuse clients of other machines from now on (protected mode, and no
     /// password is set); given when it has changed. At the start it is so if

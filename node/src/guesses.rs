@@ -101,7 +101,7 @@ impl Node {
         arguments: ArgumentsRef<'_>,
         words: &[&[u8]],
     ) -> bool {
-        // Who shows again what he has shown guesses nothing.
+        // A client that renews its own login guesses nothing.
         if session.is_inside || !commands::logs_in(words) || self.is_known_login(session, words) {
             return false;
         }
@@ -116,7 +116,7 @@ impl Node {
         true
     }
 
-    /// Whether these words make a connection the user that it has logged in as.
+    /// True if these words make a connection the user that it has logged in as.
     fn is_known_login(&self, session: &Session, words: &[&[u8]]) -> bool {
         let (name, password) = match &words[commands::secrets(words)] {
             [name, password] => (*name, *password),

@@ -139,7 +139,7 @@ pub(crate) struct Session {
     pub authenticated: bool,
     /// It has shown a password, if its user needs one.
     pub has_logged_in: bool,
-    /// Who it is; `default` until it has said another name.
+    /// Its user; `default` until it says another name.
     pub user: Arc<User>,
     /// Its user may not do everything: each of its commands is looked at.
     pub is_limited: bool,

@@ -67,7 +67,7 @@ impl Node {
     /// `AUTH` and `HELLO` in a MULTI: with another name they would choose another bucket.
     fn check_queued_name(&self, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
         let names_another = commands::user_said(words).is_some_and(|(name, password)| {
-            // Who that is may be another one by then, in another bucket.
+            // At EXEC such a name may mean another user, in another bucket.
             let is_two = name.contains(&b'@');
             let found = self.login(session, name, password).and_then(|(_, bucket)| bucket);
             let bucket = found.or_else(|| self.bucket_of_user(session, name));

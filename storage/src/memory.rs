@@ -343,7 +343,7 @@ struct Range {
     map: Map,
     /// Where the next pairs are taken from; `None` at the end.
     next: Option<Bound<Bytes>>,
-    /// How many are taken next.
+    /// The number of pairs that are taken next.
     step: usize,
     taken: VecDeque<(Bytes, Bytes)>,
 }

@@ -22,17 +22,19 @@ const MATCHING_WORK_MAX: u64 = 1_000_000;
 /// Longest name of a command or of a subcommand, with room to spare: a longer one is none.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What there is to know of a command: looked up once, not for each that a client sends.
+/// The facts about a command that rights are judged by: gathered once, not for each command that a client sends.
 struct Row {
     known: Known,
     spec: &'static Spec,
+    /// Without `@`.
+    categories: Vec<&'static str>,
     /// It has subcommands.
     is_parent: bool,
-    /// Everybody may say it, before a login too.
+    /// Every connection may send it, before a login too.
     is_open: bool,
-    /// What is done with its keys in turn, the last for all that follow; none if that depends on its words.
+    /// The access to its keys in turn, the last for all that follow; none if that depends on its words.
     accesses: Option<Vec<Access>>,
-    /// The words from which on, and whether up to the end, are channels.
+    /// Its words are channels of this kind: all of them, or the first alone.
     channels: Option<(Kind, bool)>,
     concerns_bucket: bool,
 }
@@ -53,6 +55,7 @@ impl Row {
         Row {
             known,
             spec,
+            categories: known.categories().into_iter().map(|category| &category[1..]).collect(),
             is_parent: !known.subcommands().is_empty(),
             is_open: known.flags().contains(&"no_auth"),
             accesses,
@@ -117,7 +120,7 @@ impl Table {
     }
 }
 
-/// Whether a rule names commands that there are, as far as it names any: looked at by the node that proposes it.
+/// Refuses a rule that names a command or a category that this build does not have. The node that proposes a rule asks.
 ///
 /// # Errors
 /// See [`Refusal`].
@@ -148,7 +151,6 @@ pub(crate) fn check(rule: &[u8]) -> Result<(), Refusal> {
 /// Why a command is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Denied {
-    /// The command; `auth`: a login, which is no command that was refused.
     Command(&'static str),
     /// A command, the rules that would allow it and why.
     Whole(&'static str, &'static str, &'static str),
@@ -161,7 +163,7 @@ pub(crate) enum Denied {
 /// A pattern of keys.
 #[derive(Clone, Debug)]
 struct Pattern {
-    /// What all keys that fit begin with: most keys are told apart by that.
+    /// All keys that fit begin with this, which tells most keys apart.
     prefix: Vec<u8>,
     glob: Glob,
     access: Access,
@@ -219,7 +221,7 @@ impl Ready {
         let may = sign == "+";
         if let Some(category) = name.strip_prefix('@') {
             for (place, row) in TABLE.rows.iter().enumerate() {
-                if row.known.categories().iter().any(|it| &it[1..] == category) {
+                if row.categories.contains(&category) {
                     self.set(place, may);
                     self.first_arguments.retain(|(of, _)| *of != place);
                 }
@@ -267,7 +269,7 @@ impl Ready {
     fn may_channel(&self, name: &[u8], kind: Kind, meter: &Meter) -> bool {
         self.channels.as_ref().is_none_or(|patterns| {
             patterns.iter().any(|(text, glob)| match kind {
-                // Whether all that a pattern fits is fitted by another is not known: it has to be that one.
+                // No one can tell cheaply if a pattern covers another one, so it has to be the same.
                 Kind::Pattern => text == name,
                 Kind::Channel | Kind::Shard => glob.matches_within(name, meter) && !meter.is_over(),
             })
@@ -284,14 +286,14 @@ impl Ready {
     }
 }
 
-/// What a user may do.
+/// The rights of a user.
 #[derive(Clone, Debug)]
 pub(crate) struct Rights {
     selectors: Vec<Ready>,
     has_all: bool,
 }
 
-/// What a command does, beyond its name: its keys and channels.
+/// The keys and channels of a command, and its other needs.
 struct Wish<'w> {
     place: usize,
     row: &'static Row,
@@ -321,7 +323,7 @@ impl<'w> Wish<'w> {
     }
 }
 
-/// What a command needs the whole of, because nothing narrower is looked at.
+/// A right that a command needs wholly, because nothing narrower is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whole {
     Everything,
@@ -340,17 +342,17 @@ impl Whole {
     }
 }
 
-/// What a command needs the whole of, and why.
+/// The right that a command needs wholly, if it does, and why.
 fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
     let spec = known.spec();
     let says = |wanted: &str| words.iter().skip(2).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
     match spec.name {
-        // What it will call only the replicas see, which know of no users.
+        // Only the replicas see its calls, and they know of no users.
         _ if spec.flags.has(Flags::RUNS) && matches!(known, Known::OnKeys(_)) => {
             Some((Whole::Everything, "it runs a script or a function"))
         }
         "migrate" => Some((Whole::Everything, "it sends keys to another server")),
-        // Who may do more would run what this leaves behind.
+        // A user with more rights would run the code that it leaves behind.
         "function|load" | "function|delete" | "function|flush" | "function|restore" | "script|load"
         | "script|flush" => Some((Whole::Everything, "others run what it changes")),
         "sync" | "psync" | "replconf" | "monitor" | "dictum.backup|open" | "dictum.backup|next" => {
@@ -381,10 +383,10 @@ impl Rights {
         self.has_all
     }
 
-    /// Whether a command may be carried out in a bucket. One that there is not, or that has not enough words, gets another answer anyway.
+    /// Judges a command in a bucket. An unknown command, or one with too few words, passes: it gets an error anyway.
     ///
     /// # Errors
-    /// What is not allowed, of the selector that comes furthest.
+    /// The refusal of the selector that comes furthest.
     pub(crate) fn check(&self, words: &[&[u8]], bucket: impl Fn() -> String) -> Result<(), Denied> {
         if self.has_all {
             return Ok(());
@@ -471,7 +473,7 @@ impl Rights {
         Ok(())
     }
 
-    /// Whether a channel, or the channels of a pattern, may be listened to.
+    /// True if the user may listen to a channel, or to a pattern.
     pub(crate) fn may_listen(&self, name: &[u8], kind: Kind) -> bool {
         self.has_all
             || self

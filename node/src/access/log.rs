@@ -1,19 +1,19 @@
-//! `ACL LOG`: what was refused at this node, and to whom; equal refusals within a minute are one line.
+//! `ACL LOG`: the refusals of this node, with the users that got them; equal refusals within a minute are one line.
 
 use std::collections::VecDeque;
 
 use base::WallTime;
 use data::Reply;
 
-/// How long after the last one an equal refusal is counted with it, in milliseconds.
+/// In milliseconds: an equal refusal within this time after the last one is counted with it.
 const SAME_MS: u64 = 60_000;
-/// How many lines are looked through for an equal one.
+/// The newest lines that are looked through for an equal one.
 const LOOKED_AT_MAX: usize = 10;
 /// Longest object of a line.
 const OBJECT_BYTES_MAX: usize = 256;
 
-/// Longest description of a client.
-const CLIENT_BYTES_MAX: usize = 1024;
+/// Longest name of a client in a line.
+pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,10 +47,7 @@ pub(crate) struct RefusalLog {
 
 impl RefusalLog {
     /// Notes a refusal; `most` lines are kept.
-    pub(crate) fn note(&mut self, mut refused: Refused, mut client: Vec<u8>, now: WallTime, most: usize) {
-        // A client calls itself as it likes.
-        client.truncate(CLIENT_BYTES_MAX);
-        client.shrink_to_fit();
+    pub(crate) fn note(&mut self, mut refused: Refused, client: Vec<u8>, now: WallTime, most: usize) {
         refused.object.truncate(OBJECT_BYTES_MAX);
         refused.user.truncate(OBJECT_BYTES_MAX);
         let is_same = |line: &Line| line.refused == refused && now.0.saturating_sub(line.updated.0) <= SAME_MS;
@@ -111,8 +108,6 @@ mod tests {
         log.note(refused(&"x".repeat(1000)), Vec::new(), WallTime(121_001), 3);
         assert_eq!((log.lines[0].refused.object.len(), log.lines.len()), (OBJECT_BYTES_MAX, 3));
         assert_eq!(log.lines.iter().map(|line| line.number).collect::<Vec<_>>(), [3, 2, 0]);
-        log.note(refused("c"), vec![b'x'; 10_000_000], WallTime(121_001), 3);
-        assert!(log.lines[0].client.capacity() <= 2 * CLIENT_BYTES_MAX);
         log.clear();
         assert_eq!(log.tell(10, WallTime(0)), Reply::Array(Vec::new()));
     }

@@ -1,4 +1,4 @@
-//! Who may log in, for parts of the process that let clients in themselves: HTTP.
+//! Logins for HTTP, which lets its clients in itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use super::{DEFAULT, User};
 #[derive(Clone, Debug, Default)]
 pub struct Logins(BTreeMap<Vec<u8>, Arc<User>>);
 
-/// What a name and a password are good for.
+/// The outcome of a login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It is a user that may do everything.
     Whole,
-    /// It is a user that may not do everything: who lets it in has to look at each of its commands.
+    /// It is a user that may not do everything: each of its commands has to be judged.
     Limited,
     /// The password is wrong, or the user is off.
     Wrong,

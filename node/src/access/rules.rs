@@ -15,7 +15,7 @@ pub(crate) const RULES_MAX: usize = 1000;
 /// The bucket of database 0.
 const DATABASE_0: &str = crate::bucket::DEFAULT_NAME;
 
-/// Why a rule is refused. The texts are Redis's.
+/// Why a rule is refused. The texts are Redis's, but for the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     Syntax,
@@ -51,7 +51,7 @@ impl Refusal {
     }
 }
 
-/// What may be done with keys of a pattern.
+/// Permissions for the keys of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Access {
     pub reads: bool,
@@ -65,7 +65,7 @@ impl Access {
 /// One set of permissions: a command has to be allowed by one of a user's selectors wholly.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Selector {
-    /// What `commands` begin from: everything or nothing.
+    /// `commands` begin from everything; otherwise from nothing.
     pub all_commands: bool,
     /// Such as `+get`, `-@dangerous`, `+config|get`: in lower case, in the order in which they count.
     pub commands: Vec<String>,
@@ -91,7 +91,7 @@ pub(crate) struct Rules {
     pub selectors: Vec<Selector>,
 }
 
-/// Whether a name of a user, or a pattern, has characters that would make a list of rules ambiguous.
+/// True for a name or a pattern with white space or a zero byte, which would make a list of rules ambiguous.
 pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|byte| *byte == 0 || byte.is_ascii_whitespace() || *byte == 0x0b)
 }
@@ -187,7 +187,7 @@ impl Selector {
                 if name.is_empty() || name.ends_with('|') {
                     return Err(if name.is_empty() { Refusal::UnknownCommand } else { Refusal::Syntax });
                 }
-                // What it says of the same command, or of one of its subcommands, counts no more.
+                // Earlier rules for the same command, or for one of its subcommands, count no more.
                 self.commands.retain(|known| {
                     let rest = known[1..].strip_prefix(name.as_str());
                     rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('|'))
@@ -368,7 +368,7 @@ impl Rules {
         Ok(())
     }
 
-    /// What `ACL GETUSER` calls flags.
+    /// The flags of `ACL GETUSER`.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
         if self.no_password {
@@ -445,7 +445,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// How many patterns and commands they name.
+    /// The number of rules, as [`RULES_MAX`] counts them.
     pub(crate) fn count(&self) -> usize {
         self.passwords.len() + self.root.count() + self.selectors.iter().map(Selector::count).sum::<usize>()
     }
@@ -456,12 +456,12 @@ impl Rules {
     }
 }
 
-pub(crate) fn write_words(w: &mut Writer<'_>, words: &[Vec<u8>]) {
+pub(super) fn write_words(w: &mut Writer<'_>, words: &[Vec<u8>]) {
     w.count(words.len());
     words.iter().for_each(|word| w.bytes(word));
 }
 
-pub(crate) fn read_words(r: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
+pub(super) fn read_words(r: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
     (0..r.count(1)?).map(|_| Ok(r.slice()?.to_vec())).collect()
 }
 

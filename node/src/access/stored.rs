@@ -1,13 +1,13 @@
-//! The users as the council keeps them: each by its name, with the line of rules that makes it. `default` is there once somebody has changed it.
+//! The users as the council keeps them: each by its name, with the rules that make it. `default` is there once somebody has changed it.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use data::{EntryContext, Failure, KeyRef, Tree, Value};
+use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
 
 use super::DEFAULT;
-use super::rules::{RULES_MAX, Refusal, Rules};
+use super::rules::{RULES_MAX, Refusal, Rules, read_words, write_words};
 
 /// The key that they stand under in the council's state.
 const KEY: &[u8] = b"users";
@@ -19,6 +19,47 @@ pub(crate) const RULES_BYTES_MAX: usize = 64 * 1024;
 const ALL_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name of a user.
 pub(crate) const NAME_BYTES_MAX: usize = 256;
+
+const SET: u8 = 1;
+const DROP: u8 = 2;
+
+/// A change of the council's users.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum UserChange {
+    /// Rules for a user, each one word; no password stands in them. `first`: the rules of `default` at the node that proposes this, for when nobody has changed
+    /// them yet; empty for all other users.
+    Set { name: Vec<u8>, first: Vec<u8>, rules: Vec<Vec<u8>> },
+    /// These users are no more.
+    Drop(Vec<Vec<u8>>),
+}
+
+impl UserChange {
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
+        match self {
+            UserChange::Set { name, first, rules } => {
+                w.u8(SET);
+                w.bytes(name);
+                w.bytes(first);
+                write_words(w, rules);
+            }
+            UserChange::Drop(names) => {
+                w.u8(DROP);
+                write_words(w, names);
+            }
+        }
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<UserChange, Malformed> {
+        Ok(match r.u8()? {
+            SET => {
+                let (name, first) = (r.slice()?.to_vec(), r.slice()?.to_vec());
+                UserChange::Set { name, first, rules: read_words(r)? }
+            }
+            DROP => UserChange::Drop(read_words(r)?),
+            _ => return Err(Malformed),
+        })
+    }
+}
 
 /// See the file's head.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,11 +74,22 @@ impl Users {
         self.0.get(name)
     }
 
+    /// Carries a change out; its answer.
+    ///
+    /// # Errors
+    /// In Redis's words. Nothing has changed then.
+    pub(crate) fn carry_out(&mut self, change: &UserChange) -> Result<Reply, Failure> {
+        match change {
+            UserChange::Set { name, first, rules } => self.change(name, first, rules).map(|()| Reply::Ok),
+            UserChange::Drop(names) => Ok(Reply::Integer(self.remove(names))),
+        }
+    }
+
     /// Changes a user by rules, or makes it. `default` begins as `first`, which is what it is at the node that proposes this.
     ///
     /// # Errors
     /// In Redis's words. Nothing has changed then.
-    pub(crate) fn change(&mut self, name: &[u8], first: &[u8], words: &[Vec<u8>]) -> Result<(), Failure> {
+    fn change(&mut self, name: &[u8], first: &[u8], words: &[Vec<u8>]) -> Result<(), Failure> {
         let refused = |rule: &[u8], refusal: Refusal| {
             let text = [b"ERR Error in ACL SETUSER modifier '", rule, b"': ", refusal.text().as_bytes()].concat();
             Failure::built(&text)
@@ -66,7 +118,7 @@ impl Users {
         if own > RULES_BYTES_MAX || bytes + own > ALL_BYTES_MAX || rules.count() > RULES_MAX {
             return Err(refused_last(Refusal::TooMuch));
         }
-        // What cannot be read back would end every node, now and at each start.
+        // Rules that cannot be read back would end every node, now and at each start.
         if Rules::read_one(&rules.write_one()).as_ref() != Ok(&rules) {
             return Err(refused_last(Refusal::Syntax));
         }
@@ -75,12 +127,12 @@ impl Users {
     }
 
     /// Removes users; how many of them there were.
-    pub(crate) fn remove(&mut self, names: &[Vec<u8>]) -> i64 {
+    fn remove(&mut self, names: &[Vec<u8>]) -> i64 {
         names.iter().filter(|name| self.0.remove(*name).is_some()).count() as i64
     }
 
     /// As the council's state has them; empty if it has none.
-    pub(crate) fn bytes(tree: &Tree) -> Result<Bytes, Malformed> {
+    pub(super) fn bytes(tree: &Tree) -> Result<Bytes, Malformed> {
         match tree.get(KeyRef::new(KEY)).map(|record| record.value) {
             None => Ok(Bytes::new()),
             Some(Value::String(bytes)) => Ok(Bytes::copy_from_slice(&bytes)),
@@ -92,7 +144,7 @@ impl Users {
         Users::decode(&Users::bytes(tree)?)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Users, Malformed> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Users, Malformed> {
         if bytes.is_empty() {
             return Ok(Users::default());
         }

@@ -11,7 +11,7 @@ use super::known::{self, CATEGORIES};
 use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::access::compiled::check;
 use crate::access::rules::{Refusal, Rules, Selector, has_spaces, joined, without_password};
-use crate::access::stored::{NAME_BYTES_MAX, RULES_BYTES_MAX};
+use crate::access::stored::{NAME_BYTES_MAX, RULES_BYTES_MAX, UserChange};
 use crate::access::{self, DEFAULT, User};
 use crate::council::{COUNCIL, Order};
 use crate::entry::Kind;
@@ -109,23 +109,19 @@ fn categories(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 
 fn list(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let line = |user: &Arc<User>| {
-        let rules = Shown::of(context.node, user).0.line();
+        let rules = shown(context.node, user).line();
         Reply::bulk([b"user ", user.name.as_slice(), b" ", rules.as_slice()].concat())
     };
     Ok(Reply::Array(context.node.access.iter().map(line).collect()))
 }
 
-/// Rules as they are told: nothing that is derived from the password that this node was started with leaves its process.
-struct Shown(Rules);
-
-impl Shown {
-    fn of(node: &Node, user: &User) -> Shown {
-        let mut rules = user.rules.clone();
-        if user.name == DEFAULT && !node.access.has_stored_default() {
-            rules.passwords.clear();
-        }
-        Shown(rules)
+/// The rules of a user without anything that is derived from the password that this node was started with: that does not leave its process.
+fn shown(node: &Node, user: &User) -> Rules {
+    let mut rules = user.rules.clone();
+    if user.name == DEFAULT && !node.access.has_stored_default() {
+        rules.passwords.clear();
     }
+    rules
 }
 
 fn users(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
@@ -138,9 +134,8 @@ fn who_am_i(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
 
 fn user(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let Some(user) = context.node.access.get(words[2]) else { return Ok(Reply::Nil) };
-    let Shown(rules) = Shown::of(context.node, user);
+    let rules = shown(context.node, user);
     let pair = |key: &str, value: Reply| (Reply::bulk(key), value);
-    let texts = |texts: Vec<Vec<u8>>| Reply::Array(texts.into_iter().map(Reply::bulk).collect());
     let of_selector = |selector: &Selector| {
         let mut pairs = vec![
             pair("commands", Reply::bulk(selector.commands_text())),
@@ -153,16 +148,9 @@ fn user(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         }
         pairs
     };
-    let flags = rules.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
     let mut pairs = vec![
-        pair(
-            "flags",
-            Reply::Set(match texts(flags) {
-                Reply::Array(flags) => flags,
-                _ => Vec::new(),
-            }),
-        ),
-        pair("passwords", texts(rules.passwords.iter().map(|digest| digest.as_bytes().to_vec()).collect())),
+        pair("flags", Reply::Set(rules.flags().into_iter().map(Reply::bulk).collect())),
+        pair("passwords", Reply::Array(rules.passwords.iter().map(|digest| Reply::bulk(digest.as_str())).collect())),
     ];
     pairs.extend(of_selector(&rules.root));
     let others = rules.selectors.iter().map(|selector| Reply::Map(of_selector(selector))).collect();
@@ -234,7 +222,7 @@ fn no_file(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     ))
 }
 
-/// What is asked of the council.
+/// An order about users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     Set,
@@ -274,7 +262,7 @@ fn set_order(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
         return Err(Failure::Text("ERR the rules of one ACL SETUSER have 65536 bytes at the most"));
     }
     for rule in &rules {
-        // What is no rule for any user is refused here: it may have a password in it, and is not for the log.
+        // A word that is no rule for any user is refused here: it may have a password in it, and must not come into the log.
         let of_any = match Rules::default().change(rule) {
             Err(Refusal::NoSuchPassword) | Ok(()) => Ok(()),
             Err(refusal) => Err(refusal),
@@ -287,14 +275,14 @@ fn set_order(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
         })?;
     }
     let rules = rules.iter().map(|rule| without_password(rule)).collect();
-    // What `default` is here; of others nothing is known that the council does not know.
+    // The council does not know the rules of `default` until somebody has changed them. It knows all others.
     let first = if name == DEFAULT { node.access.default().rules.write_one() } else { Vec::new() };
-    Ok(Order::User { name: name.to_vec(), first, rules })
+    Ok(Order::Users(UserChange::Set { name: name.to_vec(), first, rules }))
 }
 
 fn delete_order(words: &[&[u8]]) -> Result<Order, Failure> {
     if words[2..].contains(&DEFAULT) {
         return Err(Failure::Text("ERR The 'default' user cannot be removed"));
     }
-    Ok(Order::DropUsers(words[2..].iter().map(|name| name.to_vec()).collect()))
+    Ok(Order::Users(UserChange::Drop(words[2..].iter().map(|name| name.to_vec()).collect())))
 }

@@ -231,7 +231,7 @@ pub(crate) fn client_reply(node: &mut Node, session: &mut Session, words: &[&[u8
 }
 
 /// The line that describes a connection, in Redis 7.4's fields; those that mean nothing here have their idle values.
-fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
+fn describe(node: &Node, session: &Session, name_bytes_max: usize, out: &mut Vec<u8>) {
     let mut flags = String::new();
     let tracked = session.tracked.as_deref();
     let marks = [
@@ -254,7 +254,7 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     let seconds_since = |time| node.now.time.since(time).as_secs();
     let burden = session.burden();
     let (output, output_room) = (session.out.len(), session.out.capacity());
-    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let name = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(name_bytes_max)]).into_owned();
     let mut line = String::new();
     // Writing to a string cannot fail.
     let _ = write!(line, "id={} addr={} laddr={} fd=-1", session.id.0, session.address, session.local_address);
@@ -279,17 +279,17 @@ fn describe(node: &Node, session: &Session, out: &mut Vec<u8>) {
     out.extend_from_slice(line.as_bytes());
 }
 
-/// The same without the end of the line, as `ACL LOG` shows it.
-pub(crate) fn line_of(node: &Node, session: &Session) -> Vec<u8> {
+/// The same without the end of the line, as `ACL LOG` shows it. A client calls itself as it likes, so its names are cut off after so many bytes.
+pub(crate) fn line_of(node: &Node, session: &Session, name_bytes_max: usize) -> Vec<u8> {
     let mut line = Vec::new();
-    describe(node, session, &mut line);
+    describe(node, session, name_bytes_max, &mut line);
     line.truncate(line.trim_ascii_end().len());
     line
 }
 
 fn info(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     let mut text = Vec::new();
-    describe(context.node, context.session, &mut text);
+    describe(context.node, context.session, usize::MAX, &mut text);
     Ok(Reply::Verbatim(text.into()))
 }
 
@@ -353,7 +353,7 @@ fn list(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     };
     let mut text = Vec::new();
     for session in chosen.into_iter().filter_map(|id| context.session_of(id)) {
-        describe(context.node, session, &mut text);
+        describe(context.node, session, usize::MAX, &mut text);
     }
     Ok(Reply::Verbatim(text.into()))
 }

@@ -126,7 +126,8 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
 }
 
 impl Node {
-    /// Who a name and a password make a connection, and which bucket it means: none if there is no bucket of that name. None at all if the password is wrong.
+    /// The user that a name and a password make a connection, and the bucket that the name means: none if there is no bucket of that name. None at all if the
+    /// password is wrong.
     pub(crate) fn login(
         &self,
         session: &Session,
@@ -144,7 +145,7 @@ impl Node {
         user.takes(password).then(|| (Arc::clone(user), self.bucket_of_user(session, bucket)))
     }
 
-    /// Whether a name that is said to `AUTH` is that of a bucket, or ends with one.
+    /// True if a name that is said to `AUTH` is that of a bucket, or ends with one.
     fn names_bucket(&self, name: &[u8]) -> bool {
         self.access.get(name).is_none()
     }

@@ -184,7 +184,7 @@ pub(crate) fn acts(words: &[&[u8]]) -> bool {
     )
 }
 
-/// What a command's words are to it, if they are channels or patterns that it listens to (all of them) or publishes to (the first).
+/// The kind of channels among a command's words, for a command that listens (true: all its words are such) or publishes (false: the first).
 pub(crate) fn channels_of(command: Known) -> Option<(Kind, bool)> {
     match command {
         Known::Own(Entry { run: Run::Special(Local::Subscribe(kind)), .. }) => Some((*kind, true)),

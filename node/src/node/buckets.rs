@@ -8,7 +8,6 @@ use paxos::{HardState, Input as Step, Restored, RoleName};
 use super::memories::{identity_in_memory, make_odd};
 use super::{Node, place_of};
 use crate::access;
-use crate::access::stored::Users;
 use crate::below::{FlushJob, Retired};
 use crate::bucket::{Bucket, BucketKind, Named, Policy};
 use crate::commands::config;
@@ -36,12 +35,7 @@ impl Node {
         self.council_followed = group.partition.applied;
         let tree = &group.partition.tree;
         let settings = ClusterSettings::read(tree);
-        // Up to a mebibyte, which most orders do not touch.
-        let users = match Users::bytes(tree) {
-            Ok(bytes) if bytes == self.access.followed => Ok(None),
-            Ok(bytes) => Users::decode(&bytes).map(|users| Some((users, bytes))),
-            Err(malformed) => Err(malformed),
-        };
+        let users = self.access.news(tree);
         match (Registry::read(tree), Map::read(tree)) {
             (Ok(registry), Ok(map)) => (self.registry, self.map) = (registry, map),
             _ => {
@@ -60,10 +54,7 @@ impl Node {
         }
         match users {
             Ok(None) => {}
-            Ok(Some((users, bytes))) => {
-                access::follow(self, users);
-                self.access.followed = bytes;
-            }
+            Ok(Some(news)) => access::follow(self, news),
             Err(_) => {
                 let text = "the council's users are not those of this version";
                 self.fatal.get_or_insert_with(|| text.to_owned());

@@ -113,7 +113,7 @@ fn comparable(reply: Value) -> Value {
     }
 }
 
-/// What is made of a user in each of two servers, one after the other.
+/// Rules for a user in each of two servers, one after the other.
 const RULES: &[&[&str]] = &[
     &["on", ">secret", "~cart:*", "%R~stock:*", "+@read", "+set", "-keys"],
     &["resetpass", "nopass", "resetkeys", "%W~a", "%R~a", "%RW~b", "+@all", "-@dangerous"],
@@ -246,7 +246,7 @@ fn users_hold_at_all_nodes_and_survive_all_of_them() {
         "NOPERM User ann has no permissions to run the 'config|get' command"
     );
     assert!(error(&mut ann, &["EVAL", "return 1", "0"]).starts_with("NOPERM this form of 'eval'"));
-    // What was queued before a right was taken is not carried out.
+    // A command that was queued before a right was taken is not carried out.
     must(&mut ann, &["MULTI"]);
     must(&mut ann, &["SET", "cart:1", "queued"]);
     set(&["resetkeys", "~basket:*"], 2);
@@ -261,7 +261,7 @@ fn users_hold_at_all_nodes_and_survive_all_of_them() {
     for said in ["config|get", "other", "ann", "toplevel"] {
         assert!(log.contains(said), "{said}: {log}");
     }
-    // Who listens to what it may not hear any more is closed, and so is everybody whose user is gone.
+    // A connection that listens to what it may not hear any more is closed, and so is one without a user.
     let mut listener = logged_in(&resps[1], "ann", "secret");
     must(&mut listener, &["SUBSCRIBE", "cart"]);
     set(&["resetchannels"], 0);
@@ -292,7 +292,7 @@ fn http(address: &str, user: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// What a reviewer has found: each was possible once.
+/// Ways round the rules that a reviewer has found.
 #[test]
 fn nobody_gets_round_rules() {
     let folder = tempdir().expect("a temporary folder");
@@ -333,7 +333,12 @@ fn nobody_gets_round_rules() {
         assert!(reply.as_error().is_some_and(|text| text.starts_with("WRONGPASS")), "{reply:?}");
     }
     assert!(begun.elapsed() >= Duration::from_secs(1), "three a second");
-    // What listens without a further command ends with the rights.
+    // A client's name is as long as it likes, and is not kept with each refusal.
+    must(&mut lim, &["CLIENT", "SETNAME", &"x".repeat(100_000)]);
+    assert!(lim.call(&["GET", "other"]).expect("a reply").as_error().is_some());
+    let lines = text(&must(&mut admin, &["ACL", "LOG"]));
+    assert!(lines.contains(&format!("name={} ", "x".repeat(256))) && !lines.contains(&"x".repeat(257)), "{lines}");
+    // Tracking goes on without a further command, and ends with the rights.
     let mut tracking = logged_in(&resp, "lim", "lim");
     must(&mut tracking, &["HELLO", "3"]);
     must(&mut tracking, &["CLIENT", "TRACKING", "ON", "BCAST"]);
@@ -351,6 +356,12 @@ fn nobody_gets_round_rules() {
         })
     };
     assert!(holds(b"app:*") && !holds(b"hunter2"), "rules are in the journal, and no password");
+    // Nor is the digest of the node's own, as nobody has changed `default`.
+    assert!(!holds(b"a79bebc138565bf828a9757317a763ec30372aa444630a950998f2ed83b5ec51"));
+    assert!(
+        holds(b"1e0afa83c8f066fd3f94ed5a3de611a5e2a00cffa764f92de70f4f8d9ef270e6"),
+        "digests are found where there are some"
+    );
     let (node, [resp, _]) = alone(folder.path(), &["--password", "nodepassword"]);
     let mut admin = wait_for("a start", || Some(logged_in(&resp, "default", "nodepassword")));
     wait_for("the users", || {
@@ -389,7 +400,7 @@ fn the_user_default_can_be_limited_or_closed() {
         reply.as_error().map(str::to_owned)
     });
     assert_eq!(refused, "NOAUTH Authentication required.");
-    // Who was here before and has shown no password has to do so now.
+    // A connection from before, which has shown no password, has to do so now.
     let reply = default.call(&["GET", "p:1"]).expect("a reply");
     assert_eq!(reply.as_error(), Some("NOAUTH Authentication required."));
     assert_eq!(http(&web, ""), 401);

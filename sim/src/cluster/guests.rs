@@ -27,7 +27,7 @@ const USERS: u64 = 3;
 /// So many guests of a process are there at once.
 const GUESTS_MAX: usize = 4;
 
-/// What guests ask for that none of their users ever may.
+/// Commands that guests try, and that no rule of their users ever allows.
 const FORBIDDEN: [&[&str]; 6] = [
     &["GET", "other"],
     &["SET", "k0", "evil"],
@@ -44,7 +44,7 @@ struct Guest {
     parser: ReplyParser,
     /// It has logged in: until then it is `default`, who may do everything.
     is_in: bool,
-    /// What was asked and not answered: whether it is forbidden, and its words.
+    /// Commands without an answer yet: true if forbidden, and the words.
     asked: VecDeque<(bool, String)>,
 }
 
@@ -180,7 +180,11 @@ impl<N: Door> Cluster<N> {
         let mut guests = std::mem::take(&mut running.guests);
         let mut left = Vec::new();
         for (connection, bytes) in heard {
-            let Some(guest) = guests.held.iter_mut().find(|guest| guest.connection == connection.0) else { continue };
+            let Some(guest) = guests.held.iter_mut().find(|guest| guest.connection == connection.0) else {
+                // The operator has its answer.
+                left.push(connection);
+                continue;
+            };
             guest.parser.push(&bytes);
             while let Ok(Some(reply)) = guest.parser.next() {
                 // Nothing is published to what they may hear.

@@ -59,7 +59,7 @@ fn keys_by_pattern_and_by_what_is_done_with_them() {
         (&["+@all", "%R~a", "%W~b"], "copy b a", false),
         (&["+@all", "%R~a", "%W~b"], "sort a STORE b", true),
         (&["+@all", "%R~a"], "sort a STORE b", false),
-        // Whether a key is there tells nothing of its value.
+        // EXISTS tells nothing of a key's value.
         (&["+@all", "%W~a"], "exists a", true),
         (&["+@all", "%W~a"], "exists b", false),
         (&["+@all", "~a"], "watch b", false),
