@@ -13,7 +13,7 @@ use wire::Value;
 
 use crate::common::process::is_alive;
 use crate::common::{
-    Client, Dev, PATIENCE, applied, dev_command, eventually, failure, random_base_port, signal, start_alone, wait_for,
+    Client, Dev, PATIENCE, applied, base_port, dev_command, eventually, failure, signal, start_alone, wait_for,
     wait_for_end,
 };
 
@@ -135,19 +135,19 @@ fn a_terminated_dev_stops_its_nodes_and_keeps_the_data() {
 fn what_stands_in_the_way_is_said_before_anything_starts() {
     let folder = tempdir().expect("a temporary folder");
     // A port in use: here one of those for HTTP.
-    let (base_port, _held) = wait_for("a free port", || {
-        let base_port = random_base_port();
-        Some((base_port, TcpListener::bind(("127.0.0.1", base_port + 1001)).ok()?))
+    let (first, _held) = wait_for("a free port", || {
+        let first = base_port();
+        Some((first, TcpListener::bind(("127.0.0.1", first + 1001)).ok()?))
     });
-    let said = failure(dev_command(folder.path(), base_port, &[]));
-    assert!(said.contains(&(base_port + 1001).to_string()) && said.contains("--base-port"), "{said}");
+    let said = failure(dev_command(folder.path(), first, &[]));
+    assert!(said.contains(&(first + 1001).to_string()) && said.contains("--base-port"), "{said}");
     assert!(said.contains("HTTP of n2"), "{said}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing was touched");
 
     // A folder that is not ours.
     std::fs::write(folder.path().join("letters.txt"), "dear").expect("a file");
     for more in [&[][..], &["--fresh"]] {
-        let said = failure(dev_command(folder.path(), random_base_port(), more));
+        let said = failure(dev_command(folder.path(), base_port(), more));
         assert!(said.contains("letters.txt") && said.contains("--dir") || said.contains("--base-port"), "{said}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing was touched");
@@ -164,7 +164,7 @@ fn a_folder_belongs_to_one_dev_at_a_time() {
     let dev = Dev::start(folder.path(), &["--nodes", "1"]);
     let refused = |more: &[&str]| {
         wait_for("an answer about the folder", || {
-            let said = failure(dev_command(folder.path(), random_base_port(), more));
+            let said = failure(dev_command(folder.path(), base_port(), more));
             (!said.contains("not all ports are free")).then_some(said)
         })
     };

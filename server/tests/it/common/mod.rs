@@ -9,11 +9,11 @@
 pub mod bell;
 pub mod counting;
 pub mod http;
+pub mod ports;
 pub mod process;
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
+pub use ports::{base_port, free_ports};
 use process::Process;
 pub use process::{signal, wait_for_end};
 
@@ -59,24 +60,6 @@ pub struct Dev {
     pub base_port: u16,
 }
 
-/// Below the ports that the system gives to outgoing connections, and with room for HTTP and peers above.
-pub fn random_base_port() -> u16 {
-    10_000 + (RandomState::new().hash_one(std::process::id()) % 2_000) as u16 * 10
-}
-
-/// Different ports that are all free at this moment, below those that the system gives to outgoing connections.
-pub fn free_ports<const N: usize>() -> [u16; N] {
-    // Each is held until all are drawn: what is drawn twice is in use.
-    let held = [(); N].map(|()| {
-        loop {
-            if let Ok(listener) = TcpListener::bind(("127.0.0.1", random_base_port() + 5)) {
-                break listener;
-            }
-        }
-    });
-    held.map(|listener| listener.local_addr().expect("it is bound").port())
-}
-
 /// A command with none of our settings in its environment.
 pub fn dictum(arguments: &[&str]) -> Command {
     let mut command = Command::new(DICTUM);
@@ -108,7 +91,7 @@ impl Dev {
     pub fn start(dir: &Path, more: &[&str]) -> Dev {
         let end = Instant::now() + PATIENCE;
         loop {
-            match Dev::try_start(dir, random_base_port(), more) {
+            match Dev::try_start(dir, base_port(), more) {
                 Ok(dev) => return dev,
                 // A test beside this one may have them, or may take one between the look and the start.
                 Err(reason) if is_about_ports(&reason) && Instant::now() < end => {}

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::common::bell::Bell;
 use crate::common::process::Process;
-use crate::common::{Client, dictum, random_base_port, status};
+use crate::common::{Client, base_port, dictum, status};
 
 /// Nodes of a cluster.
 pub const NODES: usize = 3;
@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     fn try_start(more: &[&str], bell: &Arc<Bell>) -> Option<Cluster> {
-        let base_port = random_base_port();
+        let base_port = base_port();
         let ports = UdpSocket::bind(("127.0.0.1", base_port)).ok()?;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let address = |digit: u16| format!("127.0.0.1:{}", base_port + digit);
