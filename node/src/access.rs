@@ -12,6 +12,7 @@
 //! of the node if it has one.
 
 pub(crate) mod compiled;
+pub(crate) mod lease;
 pub(crate) mod log;
 pub mod logins;
 pub(crate) mod rules;
@@ -29,6 +30,7 @@ use crate::node::Node;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
 use compiled::{Denied, Rights};
+use lease::Lease;
 use log::{CLIENT_NAME_BYTES_MAX, RefusalLog, Refused};
 use logins::Logins;
 use rules::{Rules, digest_of};
@@ -89,6 +91,7 @@ pub(crate) struct AccessControl {
     /// The user of connections that are parts of this process: these judge their own clients.
     inside: Arc<User>,
     pub(crate) log: RefusalLog,
+    pub(crate) lease: Lease,
     /// The owner knows the users that there are.
     is_told: bool,
 }
@@ -104,6 +107,7 @@ impl AccessControl {
             default,
             inside: User::new(DEFAULT, Rules::of_default()),
             log: RefusalLog::default(),
+            lease: Lease::default(),
             // Until somebody changes users the password of the node is all that it needs.
             is_told: true,
         }
@@ -189,10 +193,16 @@ pub(crate) struct News {
     bytes: Bytes,
 }
 
-/// Goes by the users of the council.
-pub(crate) fn follow(node: &mut Node, news: News) {
-    node.access.followed = news.bytes;
-    renew(node, news.users);
+/// Goes by the users of the council, if they are others than before.
+pub(crate) fn follow(node: &mut Node, news: Option<News>) {
+    if let Some(news) = news {
+        node.access.followed = news.bytes;
+        renew(node, news.users);
+        // Somebody may wait for the word of this node that it goes by them.
+        node.next_ping = node.now.time;
+    }
+    let (has_users, removed, now) = (!node.access.stored.is_empty(), lease::removed(node), node.now.time);
+    node.access.lease.follow(has_users, removed, now);
 }
 
 /// The node's password is another one now.

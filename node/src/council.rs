@@ -545,7 +545,7 @@ pub(crate) fn apply_planted(
     }
     if let Order::Users(change) = order {
         let mut users = Users::read(tree).map_err(|_| "the council's users are malformed")?;
-        return Ok(match users.carry_out(&change) {
+        return Ok(match users.carry_out(&change, at) {
             Ok(reply) => {
                 users.write(tree, context);
                 reply

@@ -12,7 +12,7 @@ use data::spec::{Flags, Spec};
 use data::{Failure, Reply};
 use wire::{ArgumentsRef, Foreign, ProtocolError, Request, RequestParser};
 
-use crate::access;
+use crate::access::{self, lease};
 use crate::choice::NOT_CHOSEN;
 use crate::commands::{self, Local};
 use crate::copies::Wanted;
@@ -197,6 +197,9 @@ impl Node {
             }
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
+        if !lease::needs_none(name) && lease::waits(self, session, arguments, false) {
+            return;
+        }
         if self.waits_as_guess(session, arguments, words) {
             return;
         }
@@ -223,6 +226,9 @@ impl Node {
             return self.queue(session, arguments, words);
         }
         if let Some(entry) = data::lookup(name) {
+            if lease::waits(self, session, arguments, true) {
+                return;
+            }
             session.last_command = entry.spec.name_of(words);
             self.carrying = session.last_command;
             let is_copy = entry.spec.name == "copy" && session.redirected.is_none();

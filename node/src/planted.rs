@@ -123,6 +123,10 @@ pub enum Planted {
     LowDiskGrows,
     /// Connections keep the rights that their users had when they logged in.
     RightsKept,
+    /// A change of users is answered before other nodes have followed it.
+    AnswersBeforeAll,
+    /// A node goes by the users that it knows for ever.
+    EndlessLease,
     /// While a disk is below its low mark what frees room is refused, too.
     LowDiskFreesNothing,
     /// A node that is reached at another address than before does not tell the council.

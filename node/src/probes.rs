@@ -133,6 +133,11 @@ const NODE_PROBES: &[&str] = &[
     "node: an entry stepped over",
     "access: a command was refused",
     "access: connections closed whose rights were taken",
+    "access: a command waited for a lease",
+    "access: a command was refused without a lease",
+    "access: listeners put out without a lease",
+    "access: a change was confirmed by all",
+    "access: a change outlasted the leases",
 ];
 
 const COUNT: usize = NODE_PROBES.len() + paxos::replica::PROBES.len();

@@ -166,6 +166,8 @@ pub(crate) struct Session {
     pub lanes: Lanes,
     /// The command that waits for [`Block::Drain`].
     pub deferred: Option<Arguments>,
+    /// The council was asked on behalf of the command that is deferred: see [`crate::access::lease`].
+    pub has_asked_for_lease: bool,
     /// The owner was asked to stop reading.
     pub paused: bool,
     /// No further commands; closed once all replies are out.
@@ -252,6 +254,7 @@ impl Session {
             aim: DEFAULT_PARTITION.bucket,
             lanes: Lanes::default(),
             deferred: None,
+            has_asked_for_lease: false,
             paused: false,
             closing: false,
             has_ended: false,

@@ -19,6 +19,7 @@ use data::{Failure, Reply};
 use paxos::Input as Step;
 use std::time::Duration;
 
+use crate::access::lease;
 use crate::clock::{Context, Source};
 use crate::council::COUNCIL;
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
@@ -64,6 +65,7 @@ impl Node {
                 node.settle_copies(g);
                 node.settle_reads(g);
             });
+            lease::settle_changes(self);
             self.look_at_waits();
             self.serve_waiting();
             self.let_large_writes_go();
@@ -266,6 +268,7 @@ impl Node {
             self.weigh_changes();
             self.tick_outlived();
             trimming::tick(self);
+            lease::tick(self);
             self.tick_founding();
             self.tick_bulletins();
         }

@@ -248,6 +248,7 @@ pub struct Cluster<N> {
     next_connection: u64,
     planted: Option<Planted>,
     operator: operator::Operator,
+    revocations: guests::Revocations,
     stepping: stepping::Stepping,
     /// Faults are over.
     healed: bool,
@@ -349,6 +350,7 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             operator: operator::Operator::default(),
+            revocations: guests::Revocations::default(),
             stepping: stepping::Stepping::default(),
             healed: false,
             slow_in_calm: None,

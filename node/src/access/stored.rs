@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base::Position;
 use bytes::Bytes;
 use data::{EntryContext, Failure, KeyRef, Reply, Tree, Value};
 use wire::{Malformed, Reader, Writer};
@@ -11,7 +12,9 @@ use super::rules::{RULES_MAX, Refusal, Rules, read_words, write_words};
 
 /// The key that they stand under in the council's state.
 const KEY: &[u8] = b"users";
-const VERSION: u8 = 1;
+/// With the position since which `default` is there.
+const VERSION: u8 = 2;
+const VERSION_WITHOUT_POSITION: u8 = 1;
 /// Most users beside `default`.
 const USERS_MAX: usize = 1000;
 /// Most bytes of one user's rules, and of all of them: every node reads them anew whenever the council changes.
@@ -63,24 +66,43 @@ impl UserChange {
 
 /// See the file's head.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Users(BTreeMap<Vec<u8>, Rules>);
+pub(crate) struct Users {
+    by_name: BTreeMap<Vec<u8>, Rules>,
+    /// Where in the council's log somebody changed `default` for the first time; 0: nowhere.
+    default_since: Position,
+}
 
 impl Users {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &Rules)> {
-        self.0.iter().map(|(name, rules)| (name.as_slice(), rules))
+        self.by_name.iter().map(|(name, rules)| (name.as_slice(), rules))
     }
 
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Rules> {
-        self.0.get(name)
+        self.by_name.get(name)
     }
 
-    /// Carries a change out; its answer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// From which position of the council's log on there are rules for `default`; 0: there are none.
+    pub(crate) fn default_since(&self) -> Position {
+        self.default_since
+    }
+
+    /// Carries a change out, which stands `at` this position of the council's log; its answer.
     ///
     /// # Errors
     /// In Redis's words. Nothing has changed then.
-    pub(crate) fn carry_out(&mut self, change: &UserChange) -> Result<Reply, Failure> {
+    pub(crate) fn carry_out(&mut self, change: &UserChange, at: Position) -> Result<Reply, Failure> {
         match change {
-            UserChange::Set { name, first, rules } => self.change(name, first, rules).map(|()| Reply::Ok),
+            UserChange::Set { name, first, rules } => {
+                self.change(name, first, rules)?;
+                if name == DEFAULT && self.default_since == Position(0) {
+                    self.default_since = at;
+                }
+                Ok(Reply::Ok)
+            }
             UserChange::Drop(names) => Ok(Reply::Integer(self.remove(names))),
         }
     }
@@ -95,12 +117,12 @@ impl Users {
             Failure::built(&text)
         };
         let refused_last = |refusal| refused(words.last().map_or(b"", Vec::as_slice), refusal);
-        let mut rules = match self.0.get(name) {
+        let mut rules = match self.by_name.get(name) {
             Some(rules) => rules.clone(),
             None if name == DEFAULT && !first.is_empty() => {
                 Rules::read_one(first).map_err(|_| Failure::Text("ERR the rules of 'default' are malformed"))?
             }
-            None if self.0.len() > USERS_MAX => {
+            None if self.by_name.len() > USERS_MAX => {
                 let text = format!("ERR there are {USERS_MAX} users, and no more are possible");
                 return Err(Failure::built(text.as_bytes()));
             }
@@ -112,7 +134,7 @@ impl Users {
         for rule in words {
             rules.change(rule).map_err(|refusal| refused(rule, refusal))?;
         }
-        let others = self.0.iter().filter(|(other, _)| *other != name);
+        let others = self.by_name.iter().filter(|(other, _)| *other != name);
         let bytes: usize = others.map(|(name, rules)| name.len() + rules.line().len()).sum();
         let own = name.len() + rules.line().len();
         if own > RULES_BYTES_MAX || bytes + own > ALL_BYTES_MAX || rules.count() > RULES_MAX {
@@ -122,13 +144,13 @@ impl Users {
         if Rules::read_one(&rules.write_one()).as_ref() != Ok(&rules) {
             return Err(refused_last(Refusal::Syntax));
         }
-        self.0.insert(name.to_vec(), rules);
+        self.by_name.insert(name.to_vec(), rules);
         Ok(())
     }
 
     /// Removes users; how many of them there were.
     fn remove(&mut self, names: &[Vec<u8>]) -> i64 {
-        names.iter().filter(|name| self.0.remove(*name).is_some()).count() as i64
+        names.iter().filter(|name| self.by_name.remove(*name).is_some()).count() as i64
     }
 
     /// As the council's state has them; empty if it has none.
@@ -149,24 +171,27 @@ impl Users {
             return Ok(Users::default());
         }
         let mut r = Reader::from_slice(bytes);
-        if r.u8()? != VERSION {
+        let version = r.u8()?;
+        if !(VERSION_WITHOUT_POSITION..=VERSION).contains(&version) {
             return Err(Malformed);
         }
-        let mut users = BTreeMap::new();
+        let default_since = if version < VERSION { Position(0) } else { r.position()? };
+        let mut by_name = BTreeMap::new();
         for _ in 0..r.count(2)? {
             let name = r.slice()?.to_vec();
-            users.insert(name, Rules::decode(&mut r)?);
+            by_name.insert(name, Rules::decode(&mut r)?);
         }
         r.finish()?;
-        Ok(Users(users))
+        Ok(Users { by_name, default_since })
     }
 
     pub(crate) fn write(&self, tree: &mut Tree, context: &EntryContext) {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
         w.u8(VERSION);
-        w.count(self.0.len());
-        for (name, rules) in &self.0 {
+        w.position(self.default_since);
+        w.count(self.by_name.len());
+        for (name, rules) in &self.by_name {
             w.bytes(name);
             rules.encode(&mut w);
         }

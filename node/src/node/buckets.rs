@@ -53,8 +53,7 @@ impl Node {
             }
         }
         match users {
-            Ok(None) => {}
-            Ok(Some(news)) => access::follow(self, news),
+            Ok(news) => access::follow(self, news),
             Err(_) => {
                 let text = "the council's users are not those of this version";
                 self.fatal.get_or_insert_with(|| text.to_owned());

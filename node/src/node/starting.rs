@@ -11,7 +11,7 @@ use paxos::{Members, Replica};
 use super::pings::Pings;
 use super::{Node, PING_EVERY};
 use crate::StartError;
-use crate::access::AccessControl;
+use crate::access::{AccessControl, lease};
 use crate::backup::Backups;
 use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
@@ -271,6 +271,7 @@ impl Node {
             }
         }
         node.follow_stepped_over();
+        lease::begin(&mut node);
         node.end_turn(out);
         Ok(node)
     }

@@ -9,7 +9,7 @@ use data::{Failure, Reply, View};
 use paxos::RoleName;
 
 use crate::commands::nodes;
-use crate::council;
+use crate::council::{self, COUNCIL};
 use crate::door::{ConnectionId, Planted};
 use crate::group::Group;
 use crate::lane::Read;
@@ -59,6 +59,9 @@ impl Node {
             let router = &mut self.groups[g].router;
             let Some(Ready { clock, asked_at, mut batch, .. }) = router.ready.pop_front() else { break };
             router.fresh_at = router.fresh_at.max(asked_at);
+            if let Some(asked_at) = asked_at.filter(|_| id == COUNCIL) {
+                self.access.lease.on_proof(asked_at);
+            }
             for (connection, upto) in &batch.items {
                 if let Some(Some(session)) = self.sessions.get_mut(connection)
                     && let Some(lane) = session.lane_mut(id)

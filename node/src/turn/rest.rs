@@ -27,6 +27,7 @@ impl Node {
             && self.waiting.is_empty()
             && !self.pausing.is_on()
             && self.large_writes.is_empty()
+            && !self.access.lease.has_changes()
             && !self.backups.has_waiting();
         if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() || self.step_over.is_active() {
             return None;

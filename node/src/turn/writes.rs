@@ -9,8 +9,10 @@ use data::Reply;
 use paxos::RoleName;
 use std::time::Duration;
 
+use crate::access::lease;
 use crate::clock::TOLERATED;
 use crate::copies::Held;
+use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::{Kind, Origin};
 use crate::group::Group;
@@ -58,7 +60,14 @@ impl Node {
                     self.slow.durations.note_failure(finished.command);
                 }
                 self.movement.feel(Felt::Writes, took);
-                if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
+                if id == COUNCIL
+                    && finished.kind == Kind::Council
+                    && lease::holds_back(self, &finished.body, done.position, (connection, slot), &done.reply)
+                {
+                    if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+                        session.hold(slot);
+                    }
+                } else if finished.on_all && !matches!(done.reply, Reply::Error(_)) {
                     let Finished { waiter, deadline, body, .. } = finished;
                     let (position, reply, bytes) = (done.position, done.reply, body.len());
                     if let Some(Some(session)) = self.sessions.get_mut(&connection) {

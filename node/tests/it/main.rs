@@ -50,6 +50,7 @@ mod step_over;
 mod suspicion;
 mod time;
 mod trimming;
+mod users_everywhere;
 mod versions;
 mod vouching;
 mod waiting;

@@ -98,6 +98,8 @@ impl Pauser {
                         return Err(format!("PING {missing} was not shown to who monitors"));
                     }
                 }
+                // MONITOR was refused: it is shown nothing.
+                (Asked::Ok, Value::Error(_)) if self.monitors => self.monitors = false,
                 // A node that stops refuses.
                 (_, Value::Error(_)) => {}
                 (asked, other) => return Err(format!("unexpected answer {other:?} to {asked:?}")),

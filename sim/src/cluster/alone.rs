@@ -142,6 +142,8 @@ impl<N: Door> Cluster<N> {
         if whole.is_empty() {
             return false;
         }
+        // What was answered may be lost with them.
+        self.revocations.forget_all();
         for node in self.nodes() {
             self.die(node, rng.chance(1, 2), "most are lost for good");
         }

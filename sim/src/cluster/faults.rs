@@ -236,7 +236,7 @@ impl<N: Door> Cluster<N> {
         if others.is_empty() { None } else { Some(*rng.pick(&others)) }
     }
 
-    fn cut(&mut self, from: NodeId, to: NodeId, holds: bool, duration: u64) {
+    pub(super) fn cut(&mut self, from: NodeId, to: NodeId, holds: bool, duration: u64) {
         self.network.cut(from, to, holds);
         let at = self.now + duration;
         self.queue.push(at, Event::Mend(from, to));

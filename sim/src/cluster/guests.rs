@@ -1,24 +1,27 @@
 //! Users whose rights an operator changes again and again, and guests who log in as them: each asks for what its user may have, and for what no user of them ever
-//! has. Two properties are looked at.
+//! has. These properties are looked at.
 //!
 //! - Nobody is ever given what none of the rules that there were for his user allows.
+//! - Once the operator has been answered `OK` to the order that takes everything from a user, no node carries out a command that is said as this user from then on.
 //! - Wherever a connection is somebody, it has the rights that its node knows for him; in the calm at the end all nodes know the same.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::{NodeId, Rng};
 use node::{ConnectionId, Listener};
 use wire::{ReplyLimits, ReplyParser, Value};
 
 use super::Cluster;
+use crate::chaos::SECOND;
 use crate::door::Door;
 use crate::process::{Happening, name_of};
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 3] = [SERVED, REFUSED, PUT_OUT];
+pub(crate) const PROBES: [&str; 4] = [SERVED, REFUSED, PUT_OUT, TRIED];
 const SERVED: &str = "sim: a guest was given what its user may have";
 const REFUSED: &str = "sim: a guest was refused what its user may not have";
 const PUT_OUT: &str = "sim: a guest was put out";
+const TRIED: &str = "sim: a guest tried a command after all was taken from its user";
 
 /// Numbers of their connections begin here: above those of conversations.
 const FIRST: u64 = 1 << 61;
@@ -41,11 +44,117 @@ const FORBIDDEN: [&[&str]; 6] = [
 #[derive(Debug)]
 struct Guest {
     connection: u64,
+    user: String,
     parser: ReplyParser,
     /// It has logged in: until then it is `default`, who may do everything.
     is_in: bool,
-    /// Commands without an answer yet: true if forbidden, and the words.
-    asked: VecDeque<(bool, String)>,
+    /// Commands without an answer yet.
+    asked: VecDeque<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    at: u64,
+    is_forbidden: bool,
+    words: String,
+}
+
+/// From whom all was taken, by the operator's orders and their answers.
+#[derive(Debug, Default)]
+pub(crate) struct Revocations {
+    /// How many names each user has had: an order without a good answer may still be carried out, at any time, and after that nothing is certain of that name.
+    names: BTreeMap<u64, u64>,
+    users: BTreeMap<String, User>,
+    /// Orders without an answer, by the operator's connection.
+    orders: BTreeMap<(NodeId, u64), Ordered>,
+    given: u64,
+    /// Commands that were said by those who had nothing.
+    tried: u64,
+}
+
+/// What is known of a user.
+#[derive(Debug, Default)]
+struct User {
+    last_order: u64,
+    without_answer: u64,
+    /// Since then it has nothing.
+    revoked_at: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Ordered {
+    number: u64,
+    user: String,
+    /// It takes everything, and no other order about this user was without an answer.
+    takes_all: bool,
+}
+
+impl Revocations {
+    /// The name of a user: another one from time to time, where orders have no answers.
+    fn name(&mut self, number: u64, rng: &mut Rng) -> String {
+        let waits = self.users.get(&self.current(number)).is_some_and(|user| user.without_answer > 0);
+        if waits && rng.chance(1, 3) {
+            *self.names.entry(number).or_default() += 1;
+        }
+        self.current(number)
+    }
+
+    /// Nothing more is ordered about this name.
+    fn retire(&mut self, name: &str) {
+        if let Some(number) = (0..USERS).find(|number| self.current(*number) == name) {
+            *self.names.entry(number).or_default() += 1;
+        }
+    }
+
+    fn current(&self, number: u64) -> String {
+        format!("guest{number}v{}", self.names.get(&number).copied().unwrap_or_default())
+    }
+
+    fn on_order(&mut self, connection: (NodeId, u64), user: &str, takes_all: bool) {
+        self.given += 1;
+        let number = self.given;
+        let known = self.users.entry(user.to_owned()).or_default();
+        let takes_all = takes_all && known.without_answer == 0;
+        known.without_answer += 1;
+        known.last_order = number;
+        if !takes_all {
+            known.revoked_at = None;
+        }
+        self.orders.insert(connection, Ordered { number, user: user.to_owned(), takes_all });
+    }
+
+    /// The operator has an answer: whose rights are gone by now, if it was that.
+    fn on_answer(&mut self, connection: (NodeId, u64), is_good: bool, now: u64) -> Option<String> {
+        let ordered = self.orders.remove(&connection).filter(|_| is_good)?;
+        let known = self.users.get_mut(&ordered.user)?;
+        known.without_answer -= 1;
+        let is_certain = ordered.takes_all && known.last_order == ordered.number;
+        is_certain.then(|| {
+            known.revoked_at = Some(now);
+            ordered.user
+        })
+    }
+
+    /// Judges the answer to what a guest has said then: an error, or the answer and the words.
+    fn judge(&mut self, guest: &Guest, said_at: u64, given: Option<(&Value, &String)>) -> Option<String> {
+        let revoked_at = self.users.get(&guest.user).and_then(|user| user.revoked_at);
+        if revoked_at.is_none_or(|at| said_at <= at) {
+            return None;
+        }
+        self.tried += 1;
+        let (reply, words) = given?;
+        Some(format!(
+            "answered {reply:?} to {words} of {}, who had nothing any more by an order that was answered before",
+            guest.user
+        ))
+    }
+
+    /// What was ordered may be lost: all go by other names.
+    pub(super) fn forget_all(&mut self) {
+        (0..USERS).for_each(|number| *self.names.entry(number).or_default() += 1);
+        self.users.clear();
+        self.orders.clear();
+    }
 }
 
 /// The guests of a process; they end with it.
@@ -55,21 +164,20 @@ pub struct Guests {
     begun: u64,
 }
 
-fn user(number: u64) -> String {
-    format!("guest{number}")
-}
-
-/// An order about a user, in words.
-fn order(rng: &mut Rng) -> Vec<String> {
-    let number = rng.below(USERS);
-    let name = user(number);
+/// An order about a user, in words; true if it takes everything.
+fn order(name: &str, rng: &mut Rng) -> (bool, Vec<String>) {
+    let name = name.to_owned();
+    if rng.chance(1, 4) {
+        return (true, vec!["ACL".to_owned(), "DELUSER".to_owned(), name]);
+    }
     if rng.chance(1, 6) {
-        return vec!["ACL".to_owned(), "DELUSER".to_owned(), name];
+        return (true, ["ACL", "SETUSER", &name, "reset"].map(str::to_owned).to_vec());
     }
     let mut words = vec!["ACL".to_owned(), "SETUSER".to_owned(), name.clone()];
     let rules = [
-        vec!["on".to_owned(), format!(">{name}"), format!("~{name}:*")],
-        vec!["on".to_owned(), "nopass".to_owned(), "reset".to_owned(), "on".to_owned(), "nopass".to_owned()],
+        vec!["on".to_owned(), format!(">{name}"), format!("~{name}:*"), "+echo".to_owned()],
+        ["+multi", "+exec", "+discard"].map(str::to_owned).to_vec(),
+        ["reset", "on", "nopass", "+echo"].map(str::to_owned).to_vec(),
         vec!["+get".to_owned()],
         vec!["-get".to_owned()],
         vec!["resetkeys".to_owned(), format!("%R~{name}:*")],
@@ -80,7 +188,7 @@ fn order(rng: &mut Rng) -> Vec<String> {
     for _ in 0..rng.between(1, 4) {
         words.extend(rng.pick(&rules).clone());
     }
-    words
+    (false, words)
 }
 
 impl<N: Door> Cluster<N> {
@@ -90,11 +198,19 @@ impl<N: Door> Cluster<N> {
         if !N::HAS_BUCKETS || !runs(node) {
             return false;
         }
-        let words = order(rng);
+        let cut_off = if rng.chance(1, 5) { self.cut_off_a_guest(node, rng) } else { None };
+        let is_cut_off = cut_off.is_some();
+        let name = cut_off.unwrap_or_else(|| self.revocations.name(rng.below(USERS), rng));
+        let (mut takes_all, mut words) = order(&name, rng);
+        if is_cut_off {
+            self.revocations.retire(&name);
+            (takes_all, words) = (true, ["ACL", "DELUSER", &name].map(str::to_owned).to_vec());
+        }
         let mut bytes = Vec::new();
         wire::encode_command(&mut bytes, &words);
         let Some(connection) = self.new_guest(node) else { return false };
         let now = self.now;
+        self.revocations.on_order((node, connection), &name, takes_all);
         self.trace.event(now, [26, u64::from(node.0), connection, 0], || {
             format!("the operator says to {}: {}", name_of(node), words.join(" "))
         });
@@ -108,6 +224,26 @@ impl<N: Door> Cluster<N> {
         true
     }
 
+    /// Cuts a node other than this one off from all others, for longer than it may go by the users that it knows. A user who is logged in there.
+    fn cut_off_a_guest(&mut self, node: NodeId, rng: &mut Rng) -> Option<String> {
+        let of = |other: NodeId| {
+            let running = self.machines[usize::from(other.0)].running.as_ref()?;
+            let guest = running.guests.held.iter().find(|guest| guest.is_in)?;
+            Some((other, guest.user.clone()))
+        };
+        let found: Vec<(NodeId, String)> = self.nodes().filter(|other| *other != node).filter_map(of).collect();
+        if found.is_empty() {
+            return None;
+        }
+        let (away, user) = rng.pick(&found).clone();
+        let duration = rng.between(3 * SECOND, 8 * SECOND);
+        for other in self.nodes().filter(|other| *other != away).collect::<Vec<_>>() {
+            self.cut(away, other, false, duration);
+            self.cut(other, away, false, duration);
+        }
+        Some(user)
+    }
+
     /// A number for a connection to a process that runs.
     fn new_guest(&mut self, node: NodeId) -> Option<u64> {
         let guests = &mut self.machine(node).running.as_mut()?.guests;
@@ -117,18 +253,18 @@ impl<N: Door> Cluster<N> {
 
     /// One who is there asks for something, or another one comes.
     fn visit(&mut self, node: NodeId, rng: &mut Rng) {
-        let number = rng.below(USERS);
+        let name = self.revocations.current(rng.below(USERS));
         let Some(running) = &mut self.machine(node).running else { return };
         let held = running.guests.held.len();
         if held < GUESTS_MAX && rng.chance(1, 2) {
             let Some(connection) = self.new_guest(node) else { return };
             let parser = ReplyParser::new(ReplyLimits::default());
-            let guest = Guest { connection, parser, is_in: false, asked: VecDeque::new() };
+            let guest = Guest { connection, user: name.clone(), parser, is_in: false, asked: VecDeque::new() };
             if let Some(running) = &mut self.machine(node).running {
                 running.guests.held.push(guest);
             }
             self.give(node, Happening::Opened(connection, Listener::Forwards));
-            self.ask(node, held, false, &["AUTH", &user(number), &user(number)]);
+            self.ask(node, held, false, &["AUTH", &name, &name]);
             return;
         }
         let Some(running) = &self.machine(node).running else { return };
@@ -138,10 +274,11 @@ impl<N: Door> Cluster<N> {
             return;
         }
         let place = *rng.pick(&those_in);
+        let name = running.guests.held[place].user.clone();
         if rng.chance(1, 8) {
-            return self.ask(node, place, false, &["SUBSCRIBE", &user(number)]);
+            return self.ask(node, place, false, &["SUBSCRIBE", &name]);
         }
-        let own = format!("{}:k", user(number));
+        let own = format!("{name}:k");
         self.ask(node, place, false, &["GET", &own]);
         self.ask(node, place, false, &["MULTI"]);
         self.ask(node, place, false, &["GET", &own]);
@@ -151,9 +288,10 @@ impl<N: Door> Cluster<N> {
     }
 
     fn ask(&mut self, node: NodeId, place: usize, is_forbidden: bool, words: &[&str]) {
+        let at = self.now;
         let Some(running) = &mut self.machine(node).running else { return };
         let Some(guest) = running.guests.held.get_mut(place) else { return };
-        guest.asked.push_back((is_forbidden, words.join(" ")));
+        guest.asked.push_back(Asked { at, is_forbidden, words: words.join(" ") });
         let connection = guest.connection;
         let mut bytes = Vec::new();
         wire::encode_command(&mut bytes, words);
@@ -176,20 +314,26 @@ impl<N: Door> Cluster<N> {
         let heard: Vec<(ConnectionId, Vec<u8>)> =
             clients.extract_if(.., |(connection, _)| is_ours(connection)).collect();
         let closed: Vec<ConnectionId> = close.extract_if(.., |connection| is_ours(connection)).collect();
-        let Some(running) = &mut self.machine(node).running else { return };
-        let mut guests = std::mem::take(&mut running.guests);
-        let mut left = Vec::new();
+        let mut revocations = std::mem::take(&mut self.revocations);
+        let mut wrong = Vec::new();
+        let mut guests =
+            self.machine(node).running.as_mut().map(|running| std::mem::take(&mut running.guests)).unwrap_or_default();
+        let (mut left, mut answers) = (Vec::new(), Vec::new());
         for (connection, bytes) in heard {
             let Some(guest) = guests.held.iter_mut().find(|guest| guest.connection == connection.0) else {
                 // The operator has its answer.
+                answers.push((connection, !bytes.starts_with(b"-")));
                 left.push(connection);
                 continue;
             };
             guest.parser.push(&bytes);
             while let Ok(Some(reply)) = guest.parser.next() {
                 // Nothing is published to what they may hear.
-                let Some((is_forbidden, words)) = guest.asked.pop_front() else { continue };
+                let Some(Asked { at, is_forbidden, words }) = guest.asked.pop_front() else { continue };
                 let is_refused = matches!(&reply, Value::Error(_));
+                if let Some(text) = revocations.judge(guest, at, (!is_refused).then_some((&reply, &words))) {
+                    wrong.push(format!("{}: {text}", name_of(node)));
+                }
                 if !guest.is_in {
                     guest.is_in = !is_refused;
                     if is_refused {
@@ -220,6 +364,30 @@ impl<N: Door> Cluster<N> {
         }
         for connection in closed.into_iter().chain(left) {
             self.give(node, Happening::Closed(connection.0));
+        }
+        *self.probes.entry(TRIED).or_default() += std::mem::take(&mut revocations.tried);
+        self.revocations = revocations;
+        self.violations.extend(wrong.into_iter().map(|text| ("rights", text)));
+        for (connection, is_good) in answers {
+            let now = self.now;
+            if let Some(user) = self.revocations.on_answer((node, connection.0), is_good, now) {
+                self.try_as(&user);
+            }
+        }
+    }
+
+    /// All who are logged in as this user say something at once, wherever they are.
+    fn try_as(&mut self, user: &str) {
+        // Later than the answer.
+        self.now += 1;
+        for node in self.nodes().collect::<Vec<_>>() {
+            let Some(running) = &self.machines[usize::from(node.0)].running else { continue };
+            let theirs = running.guests.held.iter().enumerate().filter(|(_, guest)| guest.is_in && guest.user == user);
+            for place in theirs.map(|(place, _)| place).collect::<Vec<_>>() {
+                // For the first of these no other node is asked; the last may wait for a leader.
+                self.ask(node, place, false, &["ECHO", user]);
+                self.ask(node, place, false, &["GET", &format!("{user}:k")]);
+            }
         }
     }
 

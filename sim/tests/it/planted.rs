@@ -402,6 +402,16 @@ fn rights_kept() {
 }
 
 #[test]
+fn answers_before_all() {
+    is_found_saying(Planted::AnswersBeforeAll, 30, (&[Fault::Users], &[]), ("rights", "who had nothing any more"));
+}
+
+#[test]
+fn endless_lease() {
+    is_found_saying(Planted::EndlessLease, 60, (&[Fault::Users], &[]), ("rights", "who had nothing any more"));
+}
+
+#[test]
 fn low_disk_frees_nothing() {
     is_found_by(Planted::LowDiskFreesNothing, 10, &[Fault::DiskLow], "room");
 }

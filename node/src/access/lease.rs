@@ -1,0 +1,295 @@
+//! How long a node goes by the users that it knows, and when a change of users is answered: so that `OK` means that it holds at every node that serves.
+//!
+//! 1. A node knows since when it lacks nothing of the council: it asks for a read position of the council's log, and its state comes to that position. All that was
+//!    decided before it asked is in its state then. From the moment at which it asked it goes by these users for [`TERM`]; this is its *lease*, which it renews every
+//!    [`RENEWED_EVERY`]. Without a lease it carries out no command of a client: the command waits for a lease, as long as any command waits for a leader.
+//! 2. A change is answered once every other node has said in a ping that it has applied the change and has it on its disk. A node that does not say so may be cut
+//!    off or gone: after [`TERM`] and [`SPARE`] it has no lease that is from before the change, and cannot get one without the change.
+//! 3. While the council has no users nodes need no lease, so that who uses none does not depend on the council. That ends when a node applies the first change. A change of
+//!    `default` is therefore an error, and says so, as long as a node has not confirmed that it has rules for `default`: time alone takes no lease from that one.
+//! 4. A node that starts needs a lease if its state has users, or if the end of its log has orders about users that are not known to be decided. One whose folder is
+//!    empty needs one for commands on keys, if there is a council that it has yet to hear of.
+//!
+//! What this needs of clocks: that one of them takes less than [`SPARE`] more for [`TERM`] than another, which is a quarter. What time it is does not matter.
+
+use std::time::Duration;
+
+use base::{NodeId, Position, Time};
+use data::{Failure, Reply};
+use paxos::RoleName;
+use wire::ArgumentsRef;
+
+use super::DEFAULT;
+use super::stored::UserChange;
+use crate::council::{COUNCIL, Order};
+use crate::door::{ConnectionId, Level, Planted};
+use crate::entry::Header;
+use crate::node::{Node, news_of, place_of, role_number};
+use crate::pubsub::audience::Kind;
+use crate::router::ReadKind;
+use crate::session::{Block, Session};
+use crate::words::Terms;
+
+/// How long a node goes by the users that it knows: longer than the council takes to elect another leader.
+const TERM: Duration = Duration::from_secs(3);
+/// So much later another node takes it for over.
+const SPARE: Duration = Duration::from_millis(750);
+/// How old the proof may be before a new one is asked for.
+const RENEWED_EVERY: Duration = Duration::from_millis(750);
+
+const LAPSED: Failure = Failure::Text(
+    "CLUSTERDOWN this node has not heard from the council lately, so it does not know who may do what; the command was not done, use another node",
+);
+
+/// A lease, and the changes whose answers wait for those of others.
+#[derive(Debug, Default)]
+pub(crate) struct Lease {
+    /// When this node asked for the position of the council's log to which its state has come.
+    proved_at: Option<Time>,
+    /// The end of the log that was found at the start may have other users than the state.
+    is_doubtful: bool,
+    /// The council has users.
+    has_users: bool,
+    /// This node has begun with nothing of the council, and has not heard of it all yet.
+    is_blank: bool,
+    /// It was over at the last look.
+    is_over: bool,
+    /// How many nodes were removed or left behind, and when the last of them was.
+    removed: usize,
+    removed_at: Option<Time>,
+    changes: Vec<Change>,
+}
+
+/// A change of users that was applied here.
+#[derive(Debug)]
+struct Change {
+    position: Position,
+    applied_at: Time,
+    /// It is about `default`.
+    of_default: bool,
+    connection: ConnectionId,
+    slot: u64,
+    reply: Reply,
+}
+
+impl Lease {
+    /// Each command of a client needs one.
+    fn is_needed(&self) -> bool {
+        self.has_users || self.is_doubtful
+    }
+
+    fn is_good(&self, now: Time, planted: Option<Planted>) -> bool {
+        planted == Some(Planted::EndlessLease) && self.proved_at.is_some()
+            || self.proved_at.is_some_and(|at| now.since(at) < TERM)
+    }
+
+    /// The state lacks nothing that was decided before `asked_at`.
+    pub(crate) fn on_proof(&mut self, asked_at: Time) {
+        self.proved_at = self.proved_at.max(Some(asked_at));
+        (self.is_doubtful, self.is_blank) = (false, false);
+    }
+
+    /// The council has users, or has none; and so many nodes are no members any more.
+    pub(super) fn follow(&mut self, has_users: bool, removed: usize, now: Time) {
+        self.has_users = has_users;
+        if std::mem::replace(&mut self.removed, removed) < removed {
+            self.removed_at = Some(now);
+        }
+    }
+
+    /// Answers wait.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+}
+
+/// At the start: whether the end of the log may say something else of users than the state.
+pub(crate) fn begin(node: &mut Node) {
+    let Some(g) = place_of(&node.groups, COUNCIL) else { return };
+    let partition = &node.groups[g].partition;
+    let log = partition.replica.log();
+    let mut at = partition.applied.max(log.base());
+    let mut is_doubtful = false;
+    while at < log.last() {
+        at = at.next();
+        // What is not there to be looked at may be anything.
+        is_doubtful |= log.get(at).is_none_or(|entry| is_about_users(&entry.payload, node.config.newest));
+    }
+    let is_blank = log.last() == Position(0);
+    let removed = removed(node);
+    node.access.lease = Lease { is_doubtful, is_blank, removed, ..Lease::default() };
+}
+
+/// How many nodes are no members any more.
+pub(super) fn removed(node: &Node) -> usize {
+    let left_behind = node.registry.alone.last().map_or(0, |alone| usize::from(alone.below));
+    node.registry.removed.len() + left_behind
+}
+
+fn is_about_users(payload: &[u8], newest: u16) -> bool {
+    // An empty one opens a leadership. What cannot be read ends the node when it is applied.
+    let Ok((header, body)) = Header::decode(payload, newest) else { return false };
+    let order = Terms::split(header.kind, body).ok().filter(|_| header.kind == crate::entry::Kind::Council);
+    order.is_some_and(|(_, order)| matches!(Order::decode(order), Ok(Order::Users(_))))
+}
+
+/// What is answered without one: it tells nothing, and changes nothing but the connection itself.
+pub(crate) fn needs_none(name: &[u8]) -> bool {
+    [&b"ping"[..], b"quit", b"reset"].iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
+}
+
+/// The council's replica of this node is one that has to hear of everything from others. (A founder of a new cluster hears of nothing: there is nothing.)
+fn begins(node: &Node) -> bool {
+    let council = place_of(&node.groups, COUNCIL).map(|g| &node.groups[g].partition.replica);
+    council.is_some_and(|council| {
+        let recovers = council.role() == RoleName::Recovering && council.founders_awaited().is_none();
+        council.joins() || recovers
+    })
+}
+
+/// A command of a client: true if it waits for a lease, or was refused without one. `on_keys`: of those it is asked again, as they need one where others do not.
+pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>, on_keys: bool) -> bool {
+    let lease = &node.access.lease;
+    let is_needed = if on_keys { lease.is_blank && begins(node) } else { lease.is_needed() && !session.is_inside };
+    if !is_needed {
+        return false;
+    }
+    if lease.is_good(node.now.time, node.config.planted) {
+        session.has_asked_for_lease = false;
+        return false;
+    }
+    if std::mem::take(&mut session.has_asked_for_lease) {
+        node.probe("access: a command was refused without a lease");
+        if let Some(queue) = &mut session.queue {
+            queue.broken = true;
+        }
+        node.refuse(session, &LAPSED);
+    } else if session.aim_at(COUNCIL.bucket, arguments) {
+        // Its answer is of no interest: that there is one renews the lease.
+        let asked = node.submit_read(session, COUNCIL, ReadKind::Buckets, |_| ());
+        if let Some(slot) = asked {
+            node.probe("access: a command waited for a lease");
+            session.has_asked_for_lease = true;
+            session.silence(slot);
+            session.deferred = Some(arguments.to_owned());
+            session.block = Some(Block::Slot(slot));
+        }
+    }
+    true
+}
+
+/// At every round of pings: renews the lease, and looks whether it is over.
+pub(crate) fn tick(node: &mut Node) {
+    let now = node.now.time;
+    let wants = node.access.lease.is_needed() || (node.access.lease.is_blank && begins(node));
+    let lease = &mut node.access.lease;
+    let is_old = lease.proved_at.is_none_or(|at| now.since(at) >= RENEWED_EVERY);
+    let is_over = lease.is_needed() && !lease.is_good(now, node.config.planted);
+    let was_over = std::mem::replace(&mut lease.is_over, is_over);
+    if wants
+        && is_old
+        && let Some(g) = place_of(&node.groups, COUNCIL)
+    {
+        let router = &mut node.groups[g].router;
+        router.age_wanted |= router.asked.is_empty() && router.ready.is_empty();
+    }
+    if is_over && !was_over {
+        node.event(
+            Level::Warning,
+            "this node has not heard from the council lately: it does not know who may do what, and lets no client do anything",
+        );
+        put_out_listeners(node);
+    } else if was_over && !is_over {
+        node.event(Level::Info, "this node knows again who may do what");
+    }
+}
+
+/// Those who get something without saying anything: the node does not know whether they still may.
+fn put_out_listeners(node: &mut Node) {
+    let listens = |session: &Session| {
+        let hears = Kind::ALL.into_iter().any(|kind| session.names_of(kind).next().is_some());
+        hears || session.is_waiting() || session.tracked.is_some() || node.monitors.contains(&session.id)
+    };
+    let sessions = node.sessions.values().flatten().filter(|session| !session.is_inside && listens(session));
+    let all: Vec<ConnectionId> = sessions.map(|session| session.id).collect();
+    if !all.is_empty() {
+        node.probe("access: listeners put out without a lease");
+    }
+    for id in all {
+        node.throw_out(id);
+    }
+}
+
+/// An order of a client was applied here. Returns true if the answer waits until all others have applied it, too.
+pub(crate) fn holds_back(
+    node: &mut Node,
+    order: &[u8],
+    position: Position,
+    (connection, slot): (ConnectionId, u64),
+    reply: &Reply,
+) -> bool {
+    let Ok((_, order)) = Terms::split(crate::entry::Kind::Council, order) else { return false };
+    let Ok(Order::Users(change)) = Order::decode(order) else { return false };
+    if matches!(reply, Reply::Error(_)) || node.config.planted == Some(Planted::AnswersBeforeAll) {
+        return false;
+    }
+    let of_default = matches!(change, UserChange::Set { name, .. } if name == DEFAULT);
+    let (applied_at, reply) = (node.now.time, reply.clone());
+    node.access.lease.changes.push(Change { position, applied_at, of_default, connection, slot, reply });
+    true
+}
+
+/// Answers the changes that hold everywhere.
+pub(crate) fn settle_changes(node: &mut Node) {
+    if node.access.lease.changes.is_empty() {
+        return;
+    }
+    let members: Vec<NodeId> = node.roll.ids().filter(|id| !node.registry.left_behind(*id)).collect();
+    let confirmed: Vec<(NodeId, Position)> = members.into_iter().map(|id| (id, confirmed_by(node, id))).collect();
+    let (now, default_since) = (node.now.time, node.access.stored.default_since());
+    // One that was removed a moment ago may not know it, and has a lease still.
+    let removed_at = node.access.lease.removed_at;
+    let all_are_members = removed_at.is_none_or(|at| now.since(at) >= TERM + SPARE);
+    let mut answers = Vec::new();
+    let mut waiting = std::mem::take(&mut node.access.lease.changes);
+    waiting.retain_mut(|change| {
+        let is_by_all = all_are_members && confirmed.iter().all(|(_, position)| *position >= change.position);
+        let is_over = now.since(change.applied_at) >= TERM + SPARE;
+        if !is_by_all && !is_over {
+            return true;
+        }
+        // Those need no lease.
+        let unaware = confirmed.iter().filter(|(_, position)| change.of_default && *position < default_since);
+        let unaware: Vec<&str> =
+            unaware.filter_map(|(id, _)| node.roll.get(*id)).map(|member| member.name.as_str()).collect();
+        let reply = if unaware.is_empty() {
+            std::mem::replace(&mut change.reply, Reply::Ok)
+        } else {
+            let text = format!(
+                "ERR the change is made, but {} did not confirm it, and may still let everybody be 'default': start it, or remove it from the cluster, and send the command again",
+                unaware.join(", ")
+            );
+            Reply::Error(Failure::built(text.as_bytes()))
+        };
+        let how = if is_by_all { "access: a change was confirmed by all" } else { "access: a change outlasted the leases" };
+        answers.push((change.connection, change.slot, reply, how));
+        false
+    });
+    node.access.lease.changes = waiting;
+    for (connection, slot, reply, how) in answers {
+        node.probe(how);
+        node.deliver(connection, slot, &reply);
+    }
+}
+
+/// Up to where a node has applied the council's log and has it on its disk, by its own word.
+fn confirmed_by(node: &Node, id: NodeId) -> Position {
+    if id == node.config.me {
+        let own = place_of(&node.groups, COUNCIL).map(|g| &node.groups[g].partition);
+        return own.map_or(Position(0), |own| own.applied.min(own.replica.persisted()));
+    }
+    let news = node.news.get(&id).and_then(|ping| news_of(ping, COUNCIL));
+    // One that recovers has lost something.
+    let news = news.filter(|news| news.role < role_number(RoleName::Recovering));
+    news.map_or(Position(0), |news| news.applied.min(news.persisted))
+}

@@ -1,0 +1,157 @@
+//! A change of users is answered once it holds at every node that serves, and a node that cannot know it serves nobody.
+
+use base::versions::NEWEST;
+use base::{BucketId, NodeId, PartitionId};
+use node::ConnectionId;
+
+use crate::common::{Cluster, pass_until};
+
+const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
+const ANN: ConnectionId = ConnectionId(7);
+
+/// A cluster with a key, in which users can be changed.
+fn started(count: usize) -> Cluster {
+    let mut cluster = Cluster::new(count);
+    pass_until(&mut cluster, "the version has risen", |cluster| {
+        cluster.nodes.iter().all(|node| node.cluster_version() == NEWEST)
+    });
+    assert_eq!(cluster.ask(0, "SET k 1"), "+OK\r\n");
+    cluster
+}
+
+fn passes(cluster: &mut Cluster, milliseconds: u64) {
+    (0..milliseconds / 5).for_each(|_| cluster.pass());
+}
+
+/// Makes the user `ann`, who is connected to each node.
+fn with_ann(cluster: &mut Cluster) {
+    assert_eq!(cluster.ask(0, "ACL SETUSER ann on nopass ~* &* +@all -@admin"), "+OK\r\n");
+    for node in 0..cluster.nodes.len() as u16 {
+        cluster.open(node, ANN);
+        assert_eq!(cluster.ask_as(node, ANN, "AUTH ann x"), "+OK\r\n");
+        assert_eq!(cluster.ask_as(node, ANN, "GET k"), "$1\r\n1\r\n");
+    }
+}
+
+/// A node that does not lead the council, and is not the first one.
+fn follower(cluster: &mut Cluster) -> u16 {
+    pass_until(cluster, "the council has a leader", |cluster| cluster.nodes[0].leader(COUNCIL).is_some());
+    let (NodeId(leader), _) = cluster.nodes[0].leader(COUNCIL).expect("it leads");
+    if leader == 2 { 1 } else { 2 }
+}
+
+fn probe(cluster: &mut Cluster, node: u16, name: &str) -> u64 {
+    let probes = cluster.nodes[usize::from(node)].take_probes();
+    probes.into_iter().find_map(|(probe, count)| (probe == name).then_some(count)).unwrap_or(0)
+}
+
+#[test]
+fn ok_means_every_node() {
+    let mut cluster = started(3);
+    with_ann(&mut cluster);
+    cluster.nodes[0].take_probes();
+    for round in 0..10 {
+        let rule = if round % 2 == 0 { "-get" } else { "+get" };
+        assert_eq!(cluster.ask(0, &format!("ACL SETUSER ann {rule}")), "+OK\r\n");
+        for node in 0..3 {
+            let answer = cluster.ask_as(node, ANN, "GET k");
+            assert_eq!(answer.starts_with("-NOPERM"), round % 2 == 0, "{node} {answer}");
+        }
+    }
+    assert_eq!(probe(&mut cluster, 0, "access: a change was confirmed by all"), 10, "nobody was waited for in vain");
+}
+
+#[test]
+fn a_node_that_is_cut_off_lets_nobody_do_anything_before_the_answer() {
+    let mut cluster = started(3);
+    with_ann(&mut cluster);
+    let away = follower(&mut cluster);
+    assert_eq!(cluster.ask_as(away, ANN, "SUBSCRIBE news"), "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    cluster.isolated.push(away);
+    cluster.say(0, b"ACL DELUSER ann\r\n");
+    // Soon it is known to the majority, and is not answered: the third one may still let ann do something.
+    passes(&mut cluster, 1000);
+    assert_eq!(cluster.heard(0, ConnectionId(0)), "", "not yet");
+    assert_eq!(cluster.hear(0), ":1\r\n");
+    assert_eq!(probe(&mut cluster, 0, "access: a change outlasted the leases"), 1);
+    // From here on it lets nobody do anything, and has put out those who listen.
+    assert!(cluster.closed.contains(&(away, ANN)), "{:?}", cluster.closed);
+    let other = ConnectionId(8);
+    cluster.open(away, other);
+    cluster.say_as(away, other, "ECHO x");
+    let refused = cluster.hear_as(away, other);
+    assert!(refused.starts_with("-CLUSTERDOWN this node has not heard from the council lately"), "{refused}");
+    assert_eq!(cluster.ask_as(away, other, "PING"), "+PONG\r\n");
+    // As soon as it hears of the others it goes on, and knows that ann is gone.
+    cluster.isolated.clear();
+    assert_eq!(cluster.ask_as(away, other, "ECHO x"), "$1\r\nx\r\n");
+    assert!(cluster.ask_as(away, other, "AUTH ann x").starts_with("-WRONGPASS"));
+}
+
+#[test]
+fn a_command_waits_for_a_lease_that_comes() {
+    let mut cluster = started(3);
+    with_ann(&mut cluster);
+    let away = follower(&mut cluster);
+    cluster.isolated.push(away);
+    passes(&mut cluster, 4000);
+    cluster.say_as(away, ANN, "SET k 2");
+    passes(&mut cluster, 500);
+    assert_eq!(cluster.heard(away, ANN), "");
+    cluster.isolated.clear();
+    assert_eq!(cluster.hear_as(away, ANN), "+OK\r\n");
+    assert_eq!(cluster.ask_as(away, ANN, "MULTI"), "+OK\r\n");
+    assert_eq!(cluster.ask_as(away, ANN, "GET k"), "+QUEUED\r\n");
+    assert_eq!(cluster.ask_as(away, ANN, "EXEC"), "*1\r\n$1\r\n2\r\n");
+}
+
+#[test]
+fn rules_for_default_want_the_word_of_every_node() {
+    let mut cluster = started(3);
+    let away = follower(&mut cluster);
+    cluster.isolated.push(away);
+    // It has never heard of users, so it goes on without a lease, for `default`.
+    cluster.say(0, b"ACL SETUSER default -flushall\r\n");
+    let answer = cluster.hear(0);
+    let named = format!("n{}", away + 1);
+    assert!(answer.starts_with("-ERR the change is made, but") && answer.contains(&named), "{answer}");
+    assert!(cluster.ask(0, "FLUSHALL").starts_with("-NOPERM"), "it is made");
+    cluster.isolated.clear();
+    pass_until(&mut cluster, "the third one has followed", |cluster| {
+        cluster.nodes[usize::from(away)].users().iter().any(|user| user.contains("-flushall"))
+    });
+    assert_eq!(cluster.ask(0, "ACL SETUSER default -flushdb"), "+OK\r\n");
+    assert!(cluster.ask(away, "FLUSHDB").starts_with("-NOPERM"));
+    // Now it has rules for `default`, and they end with its lease.
+    cluster.isolated.push(away);
+    assert_eq!(cluster.ask(0, "ACL SETUSER default +flushdb"), "+OK\r\n");
+}
+
+#[test]
+fn a_node_that_starts_alone_goes_by_no_users_that_may_be_old() {
+    let mut cluster = started(3);
+    let away = follower(&mut cluster);
+    assert_eq!(cluster.ask(0, "ACL SETUSER default -config"), "+OK\r\n");
+    // The end of its log has the change, and nobody tells it whether that is decided.
+    let journal = cluster.journal(away);
+    cluster.isolated.push(away);
+    cluster.restart(away, journal);
+    cluster.say(away, b"CONFIG GET maxclients\r\n");
+    passes(&mut cluster, 1000);
+    assert_eq!(cluster.heard(away, ConnectionId(0)), "");
+    cluster.isolated.clear();
+    assert!(cluster.hear(away).starts_with("-NOPERM"));
+}
+
+#[test]
+fn without_users_nobody_needs_the_council() {
+    let mut cluster = started(3);
+    let away = follower(&mut cluster);
+    cluster.isolated.push(away);
+    passes(&mut cluster, 10_000);
+    assert_eq!(cluster.ask(away, "ECHO x"), "$1\r\nx\r\n");
+    let mut one = started(1);
+    assert_eq!(one.ask(0, "ACL SETUSER default -flushall"), "+OK\r\n");
+    passes(&mut one, 10_000);
+    assert!(one.ask(0, "FLUSHALL").starts_with("-NOPERM"), "who votes alone has its lease from itself");
+}
