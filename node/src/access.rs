@@ -14,6 +14,7 @@
 pub(crate) mod compiled;
 pub(crate) mod log;
 pub mod logins;
+pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod stored;
 
