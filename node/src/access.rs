@@ -15,6 +15,7 @@ pub(crate) mod compiled;
 pub(crate) mod lease;
 pub(crate) mod log;
 pub mod logins;
+pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod stored;
 

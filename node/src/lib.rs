@@ -95,6 +95,8 @@ mod words;
 use base::{NodeId, Position};
 
 pub use access::logins::{Logins, Verdict};
+pub use access::roles::{NAMES as ROLES, role_of};
+pub use access::rules::digest_of as password_digest;
 pub use applying::Applying;
 pub use archive::{Archive, ArchiveReader, RebuildError, Row};
 pub use below::{Below, FlushJob};

@@ -305,7 +305,9 @@ impl Conversation {
 fn advised(error: &str, endpoint: &Endpoint) -> String {
     let (code, text) = error.split_once(' ').unwrap_or((error, ""));
     let advice = match code {
-        "NOAUTH" => "Give the password by --password or DICTUM_PASSWORD.",
+        "NOAUTH" => {
+            "Give the password by --password-file or DICTUM_PASSWORD, and the user by --user, if it is not default."
+        }
         "CLUSTERDOWN" => "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.",
         "UNKNOWN" => "It may or may not have been done: `dictum bucket list` tells.",
         _ if text.starts_with("there is no bucket") => "`dictum bucket list` shows those that there are.",

@@ -38,6 +38,7 @@ pub mod sim_command;
 pub mod start;
 pub mod status;
 pub mod unsafe_recover;
+pub mod user;
 
 mod admission;
 mod advice;

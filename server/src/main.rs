@@ -14,7 +14,7 @@ use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{
     backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, secrets, sim_command, start, status,
-    unsafe_recover,
+    unsafe_recover, user,
 };
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
@@ -55,6 +55,8 @@ enum Command {
     UnsafeRecover(unsafe_recover::UnsafeRecoverArguments),
     /// Creates, lists, changes and drops buckets.
     Bucket(bucket::BucketArguments),
+    /// Adds, lists and removes users, and says what each may do.
+    User(user::UserArguments),
     /// Lists nodes, lets them join, drains and removes them.
     Node(nodes::NodeArguments),
     /// Shows the cluster's time and the nodes' clocks, and sets that time.
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(arguments),
         Command::UnsafeRecover(arguments) => unsafe_recover::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
+        Command::User(arguments) => user::run(arguments),
         Command::Node(arguments) => nodes::run(arguments),
         Command::Clock(arguments) => clock_command::run(arguments),
         Command::Cli(arguments) => cli::run(arguments),

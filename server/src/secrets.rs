@@ -51,8 +51,19 @@ fn flags_with_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<(&'stati
             break;
         }
         takes_value = is_cli
-            && [&b"-h"[..], b"--host", b"-p", b"--port", b"--at", b"-a", b"--password", b"--password-file"]
-                .contains(&bytes);
+            && [
+                &b"-h"[..],
+                b"--host",
+                b"-p",
+                b"--port",
+                b"--at",
+                b"--cacert",
+                b"--user",
+                b"-a",
+                b"--password",
+                b"--password-file",
+            ]
+            .contains(&bytes);
         for (flag, instead) in FLAGS {
             let rest = bytes.strip_prefix(flag.as_bytes());
             let is_given = if flag == "-a" {
@@ -74,6 +85,54 @@ fn flags_with_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<(&'stati
 /// As [`read_file`].
 pub(crate) fn choose(password: Option<String>, file: Option<&PathBuf>) -> Result<Option<String>, String> {
     file.map_or(Ok(password), |path| read_file(path).map(Some))
+}
+
+/// Who a command says it is at a node, and the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    user: Option<String>,
+    password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+impl Login {
+    /// That of a user, or of `default`; none without a password.
+    pub(crate) fn new(user: Option<String>, password: Option<String>) -> Option<Login> {
+        password.map(|password| Login { user, password })
+    }
+
+    /// As the flags of a command say: the password of the file, if one is named.
+    ///
+    /// # Errors
+    /// As [`read_file`], and if a user is named without a password.
+    pub(crate) fn choose(
+        user: Option<String>,
+        password: Option<String>,
+        file: Option<&PathBuf>,
+    ) -> Result<Option<Login>, String> {
+        let login = Login::new(user.clone(), choose(password, file)?);
+        match (user, &login) {
+            (Some(user), None) => {
+                Err(format!("the user {user} needs a password: --password-file FILE, or the variable DICTUM_PASSWORD"))
+            }
+            _ => Ok(login),
+        }
+    }
+
+    /// The command that shows it.
+    pub(crate) fn words(&self) -> Vec<&str> {
+        [Some("AUTH"), self.user.as_deref(), Some(&self.password)].into_iter().flatten().collect()
+    }
+
+    /// Who it is, for texts.
+    pub(crate) fn name(&self) -> &str {
+        self.user.as_deref().unwrap_or("default")
+    }
 }
 
 /// The password that the environment brings to a node: of `DICTUM_PASSWORD_FILE`, or `DICTUM_PASSWORD`.
@@ -199,6 +258,7 @@ mod tests {
         assert_eq!(flags("dictum cli -p 7002 -a x get a"), ["-a"]);
         assert_eq!(flags("dictum cli -asecret"), ["-a"]);
         assert_eq!(flags("dictum cli --at a:1,b:1 -a x get a"), ["-a"]);
+        assert_eq!(flags("dictum cli --cacert ca.pem --user ann -a x get a"), ["-a"]);
         assert_eq!(flags("dictum import --from a:1 --from-password x"), ["--from-password"]);
         for line in [
             "dictum start --password-file x",
@@ -234,6 +294,19 @@ mod tests {
         assert_eq!(choose(Some("x".to_owned()), None), Ok(Some("x".to_owned())));
         write(&path, "of the file").expect("a file");
         assert_eq!(choose(Some("x".to_owned()), Some(&path)), Ok(Some("of the file".to_owned())));
+    }
+
+    #[test]
+    fn a_user_has_a_password() {
+        let login = |user: Option<&str>, password: Option<&str>| {
+            Login::choose(user.map(str::to_owned), password.map(str::to_owned), None)
+        };
+        assert_eq!(login(None, None), Ok(None));
+        let words = |login: Result<Option<Login>, String>| login.expect("right").expect("a login").words().join(" ");
+        assert_eq!(words(login(None, Some("secret"))), "AUTH secret");
+        assert_eq!(words(login(Some("ann"), Some("secret"))), "AUTH ann secret");
+        assert!(login(Some("ann"), None).is_err_and(|text| text.contains("ann needs a password: --password-file")));
+        assert_eq!(format!("{:?}", login(Some("ann"), Some("secret"))), "Ok(Some(Login))");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::cli::connection::{Connection, Endpoint};
 use crate::options::Wait;
-use crate::secrets;
+use crate::secrets::Login;
 
 mod table;
 
@@ -243,6 +243,9 @@ pub struct StatusArguments {
     /// How long --wait-healthy waits
     #[arg(long, value_name = "DURATION", default_value = "60s", requires = "wait_healthy")]
     timeout: Wait,
+    /// User to log in as; otherwise default.
+    #[arg(long, value_name = "NAME", env = "DICTUM_USER")]
+    user: Option<String>,
     /// Password, where the cluster asks for one.
     #[arg(long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
@@ -255,8 +258,8 @@ pub struct StatusArguments {
 #[must_use]
 pub fn run(arguments: StatusArguments) -> ExitCode {
     let begun = Instant::now();
-    let password = match secrets::choose(arguments.password, arguments.password_file.as_ref()) {
-        Ok(password) => password,
+    let login = match Login::choose(arguments.user, arguments.password, arguments.password_file.as_ref()) {
+        Ok(login) => login,
         Err(reason) => {
             eprintln!("dictum status: {reason}");
             return ExitCode::FAILURE;
@@ -264,7 +267,7 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
     };
     let (outcome, trouble) = loop {
         let endpoints = Endpoint::parse_all(&arguments.at, arguments.cacert.as_deref());
-        let outcome = endpoints.and_then(|endpoints| ask(endpoints, password.as_deref()));
+        let outcome = endpoints.and_then(|endpoints| ask(endpoints, login.as_ref()));
         let trouble = match &outcome {
             Ok(status) => status.trouble(),
             Err(message) => Some(message.clone()),
@@ -295,8 +298,8 @@ pub fn run(arguments: StatusArguments) -> ExitCode {
 }
 
 /// Asks the first of these nodes that answers. An error says what to do.
-pub(crate) fn ask(endpoints: Vec<Endpoint>, password: Option<&str>) -> Result<ClusterStatus, String> {
-    let (endpoint, mut connection) = open(endpoints, password)?;
+pub(crate) fn ask(endpoints: Vec<Endpoint>, login: Option<&Login>) -> Result<ClusterStatus, String> {
+    let (endpoint, mut connection) = open(endpoints, login)?;
     read(&endpoint, &mut connection)
 }
 
@@ -310,6 +313,8 @@ pub(crate) fn read(endpoint: &Endpoint, connection: &mut Connection) -> Result<C
     if let Some(error) = reply.as_error() {
         return Err(if error.starts_with("NOAUTH") {
             format!("the node at {endpoint} asks for a password: give it by --password-file or DICTUM_PASSWORD")
+        } else if error.starts_with("NOPERM") {
+            format!("the node at {endpoint} refuses it: {error}\n  Log in as another user: --user NAME")
         } else {
             format!("the server at {endpoint} is no Dictum node, or of another version: {error}")
         });
@@ -320,12 +325,12 @@ pub(crate) fn read(endpoint: &Endpoint, connection: &mut Connection) -> Result<C
         .ok_or_else(|| format!("the server at {endpoint} answered something that this version cannot read"))
 }
 
-/// Connects to the node at `at` and shows it the password, if there is one. An error says what to do.
-pub(crate) fn open(endpoints: Vec<Endpoint>, password: Option<&str>) -> Result<(Endpoint, Connection), String> {
+/// Connects to the first of these nodes that answers and logs in, if there is a password. An error says what to do.
+pub(crate) fn open(endpoints: Vec<Endpoint>, login: Option<&Login>) -> Result<(Endpoint, Connection), String> {
     let mut failures = Vec::new();
     for endpoint in endpoints {
         match Connection::open(&endpoint, Some(Duration::from_secs(10))) {
-            Ok(connection) => return greet(endpoint, connection, password),
+            Ok(connection) => return greet(endpoint, connection, login),
             Err(error) => failures.push(format!("nothing answers at {endpoint}: {error}")),
         }
     }
@@ -340,12 +345,13 @@ pub(crate) fn open(endpoints: Vec<Endpoint>, password: Option<&str>) -> Result<(
 fn greet(
     endpoint: Endpoint,
     mut connection: Connection,
-    password: Option<&str>,
+    login: Option<&Login>,
 ) -> Result<(Endpoint, Connection), String> {
-    if let Some(password) = password {
-        let reply = connection.call(&[b"AUTH", password.as_bytes()]).map_err(|error| error.to_string())?;
+    if let Some(login) = login {
+        let reply = connection.call(&login.words()).map_err(|error| error.to_string())?;
         if let Some(error) = reply.as_error() {
-            return Err(format!("the node at {endpoint} refuses the password: {error}"));
+            let name = login.name();
+            return Err(format!("the node at {endpoint} refuses the password of the user {name}: {error}"));
         }
     }
     Ok((endpoint, connection))

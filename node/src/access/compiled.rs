@@ -55,7 +55,7 @@ impl Row {
         Row {
             known,
             spec,
-            categories: known.categories().into_iter().map(|category| &category[1..]).collect(),
+            categories: known.acl_categories().into_iter().map(|category| &category[1..]).collect(),
             is_parent: !known.subcommands().is_empty(),
             is_open: known.flags().contains(&"no_auth"),
             accesses,

@@ -15,7 +15,7 @@ pub(crate) const RULES_MAX: usize = 1000;
 /// The bucket of database 0.
 const DATABASE_0: &str = crate::bucket::DEFAULT_NAME;
 
-/// Why a rule is refused. The texts are Redis's, but for the last.
+/// Why a rule is refused. The texts are Redis's, but for the last two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     Syntax,
@@ -25,6 +25,7 @@ pub(crate) enum Refusal {
     ChannelsAreAll,
     NoSuchPassword,
     NoDigest,
+    UnknownRole,
     TooMuch,
 }
 
@@ -44,6 +45,7 @@ impl Refusal {
             Refusal::NoDigest => {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }
+            Refusal::UnknownRole => "Unknown role: there are viewer, reader, writer, operator and admin",
             Refusal::TooMuch => {
                 "The rules of a user are 1000 with 65536 bytes at the most, and those of all users have 1048576 bytes"
             }
@@ -96,8 +98,9 @@ pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|byte| *byte == 0 || byte.is_ascii_whitespace() || *byte == 0x0b)
 }
 
-/// The digest under which a password is kept.
-pub(crate) fn digest_of(password: &[u8]) -> String {
+/// The digest under which a password is kept: what follows `#` in a rule.
+#[must_use]
+pub fn digest_of(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -10,6 +10,7 @@ use data::{Failure, Reply};
 use super::known::{self, CATEGORIES};
 use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::access::compiled::check;
+use crate::access::roles::expanded;
 use crate::access::rules::{Refusal, Rules, Selector, has_spaces, joined, without_password};
 use crate::access::stored::{NAME_BYTES_MAX, RULES_BYTES_MAX, UserChange};
 use crate::access::{self, DEFAULT, User};
@@ -100,7 +101,7 @@ fn categories(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
                 return Err(Failure::built(&[b"ERR Unknown category '", *wanted, b"'"].concat()));
             };
             let chosen = known::all_with_subcommands()
-                .filter(|command| command.categories().iter().any(|category| category[1..] == **wanted));
+                .filter(|command| command.acl_categories().iter().any(|category| category[1..] == **wanted));
             Ok(Reply::Array(chosen.map(|command| Reply::bulk(command.spec().name)).collect()))
         }
         _ => Err(Failure::WrongArity("acl|cat")),
@@ -261,20 +262,23 @@ fn set_order(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
     if rules.iter().map(Vec::len).sum::<usize>() > RULES_BYTES_MAX {
         return Err(Failure::Text("ERR the rules of one ACL SETUSER have 65536 bytes at the most"));
     }
-    for rule in &rules {
+    let mut plain: Vec<Vec<u8>> = Vec::new();
+    for rule in rules {
         // A word that is no rule for any user is refused here: it may have a password in it, and must not come into the log.
-        let of_any = match Rules::default().change(rule) {
+        let of_any = |rule: &[u8]| match Rules::default().change(rule) {
             Err(Refusal::NoSuchPassword) | Ok(()) => Ok(()),
             Err(refusal) => Err(refusal),
         };
-        check(rule).and(of_any).map_err(|refusal| {
+        let judged = expanded(rule.clone())
+            .and_then(|rules| rules.iter().try_for_each(|rule| check(rule).and(of_any(rule))).map(|()| rules));
+        plain.extend(judged.map_err(|refusal| {
             let is_secret = rule.contains(&b'>') || rule.contains(&b'<');
             let shown = if is_secret { b"(redacted)" } else { rule.as_slice() };
             let text = [b"ERR Error in ACL SETUSER modifier '", shown, b"': ", refusal.text().as_bytes()].concat();
             Failure::built(&text)
-        })?;
+        })?);
     }
-    let rules = rules.iter().map(|rule| without_password(rule)).collect();
+    let rules = plain.iter().map(|rule| without_password(rule)).collect();
     // The council does not know the rules of `default` until somebody has changed them. It knows all others.
     let first = if name == DEFAULT { node.access.default().rules.write_one() } else { Vec::new() };
     Ok(Order::Users(UserChange::Set { name: name.to_vec(), first, rules }))

@@ -39,6 +39,8 @@ const PATTERN_BYTES_MAX: usize = 1024;
 const PATTERNS_MAX: usize = 1024;
 /// Longest time that a request may be given.
 const REQUEST_TIMEOUT_MS_MAX: u64 = 3_600_000;
+/// Settings that are told to users with every right alone; others get no line of them.
+const SECRETS: [&str; 4] = ["masterauth", "requirepass", "tls-client-key-file-pass", "tls-key-file-pass"];
 /// Least of the longest value: that of Redis.
 const VALUE_BYTES_MAX_MIN: u64 = 1024 * 1024;
 
@@ -434,6 +436,9 @@ fn get(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     let patterns = words[2..].iter().filter(|word| word.len() <= PATTERN_BYTES_MAX);
     let patterns: Vec<Glob> = patterns.map(|word| Glob::new(&word.to_ascii_lowercase())).collect();
     let is_wanted = |name: &str| !name.is_empty() && patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
+    // With the password of the node an operator would be an administrator.
+    let may_see = context.session.user.rights.has_all();
+    let is_wanted = |name: &str| is_wanted(name) && (may_see || !SECRETS.contains(&name));
     let settings = Settings::of(context.node);
     let redirected = context.session.redirected.is_some();
     let text = |it: &Setting| match it.name {

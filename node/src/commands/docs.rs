@@ -126,7 +126,7 @@ fn list(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
                 Ok(Reply::Array(Vec::new()))
             } else if kind.eq_ignore_ascii_case(b"aclcat") {
                 Ok(names(&|command| {
-                    let mut categories = command.categories().into_iter();
+                    let mut categories = command.acl_categories().into_iter();
                     categories.any(|category| category.as_bytes()[1..].eq_ignore_ascii_case(argument))
                 }))
             } else if kind.eq_ignore_ascii_case(b"pattern") {

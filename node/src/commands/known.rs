@@ -6,7 +6,7 @@ use data::spec::{Group, Keys};
 
 use super::{Entry, Marks, Run, last_name};
 
-/// The categories of Redis.
+/// The categories of Redis, and behind them our own.
 pub(crate) const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
@@ -29,6 +29,17 @@ pub(crate) const CATEGORIES: &[&str] = &[
     "connection",
     "transaction",
     "scripting",
+    "administration",
+];
+
+/// Commands of `@admin` that only tell the role of a node, or of connections: no administration. Redis counts them as `@admin` and `@dangerous`.
+const TELLS: [&str; 6] = [
+    "client|list",
+    "client|no-evict",
+    "cluster|count-failure-reports",
+    "cluster|replicas",
+    "cluster|slaves",
+    "pfselftest",
 ];
 
 /// A command on keys, or one of this crate's.
@@ -121,6 +132,16 @@ impl Known {
             if !categories.contains(mark) {
                 categories.push(mark);
             }
+        }
+        categories
+    }
+
+    /// The same for `ACL`, with the category that Redis does not have: `@administration`, the commands that run a cluster, or show what others do in it.
+    /// `COMMAND INFO` tells those of Redis alone.
+    pub(crate) fn acl_categories(self) -> Vec<&'static str> {
+        let mut categories = self.categories();
+        if matches!(self, Known::Own(entry) if entry.marks.contains(&"admin") && !TELLS.contains(&entry.spec.name)) {
+            categories.push("@administration");
         }
         categories
     }

@@ -6,6 +6,7 @@ use wire::Value;
 
 use crate::cli::asked::Asked;
 use crate::cli::connection::{Connection, Endpoint};
+use crate::secrets::Login;
 use crate::status;
 
 /// How long an answer may take: a block of a large value, as slowly as a busy node may send it.
@@ -74,7 +75,7 @@ pub(crate) struct Nodes {
     endpoints: Vec<Endpoint>,
     /// The one that is asked.
     current: usize,
-    password: Option<String>,
+    login: Option<Login>,
     connection: Option<Connection>,
     /// The bucket that is selected on each connection.
     bucket: String,
@@ -96,8 +97,8 @@ impl Nodes {
             known.extend(is_new.then(|| endpoint.clone()));
             is_new
         });
-        let (password, bucket) = (asked.password()?, "default".to_owned());
-        Ok(Nodes { endpoints, current: 0, password, connection: None, bucket })
+        let (login, bucket) = (asked.login()?, "default".to_owned());
+        Ok(Nodes { endpoints, current: 0, login, connection: None, bucket })
     }
 
     /// From the next command on it is about this bucket.
@@ -126,8 +127,9 @@ impl Nodes {
                 Some(error) => Err(Trouble::of(error)),
                 None => Ok(()),
             };
-            if let Some(password) = &self.password {
-                ask(&[b"AUTH", password.as_bytes()])?;
+            if let Some(login) = &self.login {
+                let words: Vec<&[u8]> = login.words().into_iter().map(str::as_bytes).collect();
+                ask(&words)?;
             }
             ask(&[b"SELECT", self.bucket.as_bytes()])?;
             self.connection = Some(connection);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::connection::{Connection, Endpoint};
-use crate::secrets;
+use crate::secrets::Login;
 use crate::status::open;
 
 /// Which node is asked, and how the answer is printed.
@@ -29,6 +29,9 @@ pub struct Asked {
     /// Print one line of JSON.
     #[arg(long, global = true, display_order = 101)]
     pub json: bool,
+    /// User to log in as; otherwise default.
+    #[arg(long, global = true, display_order = 102, value_name = "NAME", env = "DICTUM_USER")]
+    user: Option<String>,
     /// Password, where the cluster asks for one.
     #[arg(
         long,
@@ -47,12 +50,12 @@ pub struct Asked {
 impl Asked {
     /// These nodes, with this password.
     pub(crate) fn of(at: String, password: Option<String>) -> Asked {
-        Asked { at, cacert: None, json: false, password, password_file: None }
+        Asked { at, cacert: None, json: false, user: None, password, password_file: None }
     }
 
     /// Connects to the node. An error says what to do.
     pub(crate) fn open(&self) -> Result<(Endpoint, Connection), String> {
-        open(self.endpoints()?, self.password()?.as_deref())
+        open(self.endpoints()?, self.login()?.as_ref())
     }
 
     /// All that were named.
@@ -60,9 +63,9 @@ impl Asked {
         Endpoint::parse_all(&self.at, self.cacert.as_deref())
     }
 
-    /// The password, of the file if one is named. An error says what is wrong with that.
-    pub(crate) fn password(&self) -> Result<Option<String>, String> {
-        secrets::choose(self.password.clone(), self.password_file.as_ref())
+    /// Who asks, with the password of the file if one is named. An error says what is wrong with that.
+    pub(crate) fn login(&self) -> Result<Option<Login>, String> {
+        Login::choose(self.user.clone(), self.password.clone(), self.password_file.as_ref())
     }
 }
 

@@ -21,7 +21,7 @@ use connection::Endpoint;
 use output::Style;
 use session::{Session, SessionOptions};
 
-use crate::secrets;
+use crate::secrets::Login;
 
 /// The variable that names the nodes to all commands which ask a cluster.
 const AT_VARIABLE: &str = "DICTUM_AT";
@@ -50,6 +50,9 @@ pub struct CliArguments {
     /// File with the authority of the cluster (ca.pem): TLS is spoken.
     #[arg(long, value_name = "FILE", env = "DICTUM_CACERT")]
     cacert: Option<PathBuf>,
+    /// User to log in as; otherwise default.
+    #[arg(long, value_name = "NAME", env = "DICTUM_USER")]
+    user: Option<String>,
     /// Password, where the cluster asks for one.
     #[arg(short = 'a', long, value_name = "PASSWORD", env = "DICTUM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
@@ -80,8 +83,8 @@ pub struct CliArguments {
 #[must_use]
 pub fn run(arguments: CliArguments) -> ExitCode {
     let raw = arguments.raw || (!arguments.no_raw && !io::stdout().is_terminal());
-    let password = match secrets::choose(arguments.password, arguments.password_file.as_ref()) {
-        Ok(password) => password,
+    let login = match Login::choose(arguments.user, arguments.password, arguments.password_file.as_ref()) {
+        Ok(login) => login,
         Err(reason) => {
             eprintln!("dictum cli: {reason}");
             return ExitCode::FAILURE;
@@ -96,7 +99,7 @@ pub fn run(arguments: CliArguments) -> ExitCode {
     };
     let mut session = Session::new(SessionOptions {
         endpoints,
-        password,
+        login,
         resp2: arguments.resp2,
         style: if raw { Style::Raw } else { Style::Pretty },
     });

@@ -11,6 +11,7 @@ use wire::Value;
 use super::connection::{Connection, Endpoint};
 use super::help::Documentation;
 use super::output::{Style, formatted};
+use crate::secrets::Login;
 
 /// How long a server may take to greet where others are named beside it.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,7 +21,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct SessionOptions {
     /// The servers in the order in which they are tried; at least one.
     pub(super) endpoints: Vec<Endpoint>,
-    pub(super) password: Option<String>,
+    pub(super) login: Option<Login>,
     pub(super) resp2: bool,
     pub(super) style: Style,
 }
@@ -179,11 +180,11 @@ impl Session {
         let mut connection = Connection::open(endpoint, has_others.then_some(GREETING_TIMEOUT))
             .map_err(|error| format!("Could not connect to {endpoint}: {error}"))?;
         let trouble = |error: io::Error| format!("Error: {endpoint}: {error}");
-        if has_others && self.options.resp2 && self.options.password.is_none() {
+        if has_others && self.options.resp2 && self.options.login.is_none() {
             connection.call(&["PING"]).map_err(trouble)?;
         }
-        if let Some(password) = &self.options.password {
-            let reply = connection.call(&["AUTH", password]).map_err(trouble)?;
+        if let Some(login) = &self.options.login {
+            let reply = connection.call(&login.words()).map_err(trouble)?;
             if let Some(error) = reply.as_error() {
                 eprintln!("The password was refused: {error}");
             }
@@ -210,12 +211,13 @@ impl Session {
         } else if !queued && ["exec", "discard", "reset"].iter().any(|name| is_named(words, name)) {
             self.in_transaction = false;
         }
-        // What the password or the dialect was when the connection was made, it shall be on the next one.
+        // The user and the dialect of this connection shall be those of the next one.
         if reply.as_error().is_none()
             && is_named(words, "auth")
-            && let Some(password) = words.last()
+            && let [_, user @ .., password] = words
         {
-            self.options.password = String::from_utf8(password.clone()).ok();
+            let text = |word: &Vec<u8>| String::from_utf8(word.clone()).ok();
+            self.options.login = Login::new(user.first().and_then(text), text(password));
             if !self.options.resp2
                 && let Some(connection) = self.connection.as_mut()
                 && connection.call(&["HELLO", "3"]).is_err()

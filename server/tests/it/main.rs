@@ -33,6 +33,7 @@ mod partitions;
 mod peer_links;
 mod pubsub;
 mod restored_folders;
+mod roles;
 mod slow_nodes;
 mod start;
 mod step_over;

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::tempdir;
+use wire::Value;
 
-use crate::common::{dictum, eventually, output};
+use crate::common::{dictum, eventually, output, wait_for};
 use crate::exit_codes::start;
 
 /// Commands that are not run here: they need a cluster of several nodes, minutes, or a file, and they print with the functions of the others.
@@ -84,6 +86,12 @@ fn what_cannot_be_written_is_told_by_every_command() {
     assert!(output(dictum(&["backup", &backup, "--at", &at])).status.success(), "there is one to be read");
     fs::write(path("commands"), "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n").expect("a file");
     let (secrets, second, commands_file) = (path("secrets"), path("second"), path("commands"));
+    let password = path("password");
+    fs::write(&password, "secret\n").expect("a file");
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    wait_for("the version of the cluster", || {
+        (eventually(&at, &["ACL", "DELUSER", "nobody"]) == Value::Integer(0)).then_some(())
+    });
     let asking: &[&[&str]] = &[
         &["status"],
         &["status", "--json"],
@@ -95,6 +103,11 @@ fn what_cannot_be_written_is_told_by_every_command() {
         &["bucket", "show", "default"],
         &["bucket", "set", "b", "--ttl", "100"],
         &["bucket", "drop", "b", "--yes"],
+        &["user", "add", "ann", "--role", "viewer", "--new-password-file", &password],
+        &["user", "passwd", "ann", "--new-password-file", &password],
+        &["user", "list"],
+        &["user", "show", "ann"],
+        &["user", "remove", "ann"],
         &["node", "list"],
         &["node", "list", "--json"],
         &["node", "settings"],

@@ -37,6 +37,15 @@ fn commands_by_name_category_and_subcommand() {
         (&["+select|1"], "select 2", false),
         (&["+select|1", "-select"], "select 1", false),
         (&["+@all"], "acl setuser x", true),
+        (&["+@all", "-@administration"], "acl setuser x", false),
+        (&["+@all", "-@administration"], "dictum.node drain n1", false),
+        (&["+@all", "-@administration"], "config set x y", false),
+        (&["+@all", "-@administration"], "client pause 1", false),
+        (&["+@all", "-@administration"], "shutdown", false),
+        (&["+@all", "-@administration"], "client list", true),
+        (&["+@all", "-@administration"], "role", true),
+        (&["+@administration"], "config get x", true),
+        (&["+@administration"], "get k", false),
         (&["+@all", "-@admin"], "dictum.bucket drop x CONFIRM", false),
     ] {
         assert_eq!(may(rules, command), wanted, "{rules:?} {command}");
