@@ -94,7 +94,7 @@ mod words;
 
 use base::{NodeId, Position};
 
-pub use access::logins::{Logins, Verdict};
+pub use access::logins::{Login, Logins};
 pub use applying::Applying;
 pub use archive::{Archive, ArchiveReader, RebuildError, Row};
 pub use below::{Below, FlushJob};
