@@ -11,6 +11,7 @@
 //! A connection is the user `default` until it says another name. Until somebody changes it, it is what the node was started with: everything, with the password
 //! of the node if it has one.
 
+mod acting;
 pub(crate) mod compiled;
 pub(crate) mod lease;
 pub(crate) mod log;
@@ -223,7 +224,7 @@ fn renew(node: &mut Node, stored: Users) {
     }
     let mut gone: Vec<ConnectionId> = Vec::new();
     let is_open = node.access.is_open();
-    for session in node.sessions.values_mut().flatten().filter(|session| !session.is_inside) {
+    for session in node.sessions.values_mut().flatten().filter(|session| !session.is_own()) {
         // It came in without a password, and now `default` needs one.
         session.authenticated &= session.has_logged_in || is_open;
         match node.access.users.get(&session.user.name) {
@@ -268,7 +269,7 @@ impl Node {
     pub fn stale_rights(&self) -> Option<String> {
         let is_stale = |session: &Session| {
             let known = self.access.get(&session.user.name);
-            !session.is_inside && !session.closing && known.is_none_or(|user| !Arc::ptr_eq(user, &session.user))
+            !session.is_own() && !session.closing && known.is_none_or(|user| !Arc::ptr_eq(user, &session.user))
         };
         let stale = self.sessions.values().flatten().map(AsRef::as_ref).find(|session| is_stale(session))?;
         Some(format!("{:?} of {} has rights of another time", stale.id, String::from_utf8_lossy(&stale.user.name)))
@@ -280,7 +281,11 @@ impl Node {
 /// # Errors
 /// The answer for the client.
 pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
-    let Err(denied) = session.user.rights.check(words, || bucket_name(node, session)) else { return Ok(()) };
+    let judged = match acting::bucket_of(node, session, words) {
+        Some(bucket) => session.user.rights.check_bucket(bucket),
+        None => session.user.rights.check(words, || bucket_name(node, session)),
+    };
+    let Err(denied) = judged else { return Ok(()) };
     let (reason, object) = match &denied {
         Denied::Command(name) | Denied::Whole(name, ..) => ("command", name.as_bytes().to_vec()),
         Denied::Key(key) => ("key", key.clone()),

@@ -30,6 +30,7 @@ use crate::pubsub::audience::Kind;
 use crate::session::Session;
 
 pub(crate) use client::{client_reply, line_of};
+pub(crate) use connection::split_user_name;
 pub(crate) use dictum::ONCE;
 pub use server::COMPATIBLE_VERSION;
 pub(crate) use server::shutdown;

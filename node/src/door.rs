@@ -76,6 +76,27 @@ pub enum Input<'a> {
         /// Where it came in.
         listener: Listener,
     },
+    /// As [`Input::Opened`] of [`Listener::Inside`], in the name of a user that the owner has let in itself, as HTTP does: the connection has that user's rights, whatever
+    /// becomes of them, and ends with the user. Never for a connection whose bytes come from outside as they are.
+    OpenedFor {
+        /// The new connection.
+        connection: ConnectionId,
+        /// For `CLIENT LIST`.
+        address: String,
+        /// For `CLIENT LIST`.
+        local_address: String,
+        /// The user's name. If there is none of that name, or it is off, every command of the connection is refused.
+        user: Arc<[u8]>,
+    },
+    /// A client's handshake of TLS is over. Given before what the client sends.
+    Secured {
+        /// Which.
+        connection: ConnectionId,
+        /// The version and the group for keys, for `CLIENT LIST`: `1.3/X25519MLKEM768`.
+        terms: String,
+        /// The name in the client's own certificate, which the owner has verified. If there is such a user, and it is on, the connection is that user's, as after `AUTH`.
+        name: Option<String>,
+    },
     /// Bytes arrived from a client, in order, cut anywhere.
     Received {
         /// From whom.

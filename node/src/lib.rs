@@ -94,7 +94,7 @@ mod words;
 
 use base::{NodeId, Position};
 
-pub use access::logins::{Logins, Verdict};
+pub use access::logins::{Login, Logins};
 pub use access::roles::{NAMES as ROLES, role_of};
 pub use access::rules::digest_of as password_digest;
 pub use applying::Applying;

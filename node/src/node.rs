@@ -271,6 +271,11 @@ impl Node {
             Input::Opened { connection, address, local_address, listener } => {
                 self.on_opened(connection, address, local_address, listener);
             }
+            Input::OpenedFor { connection, address, local_address, user } => {
+                self.on_opened(connection, address, local_address, Listener::Inside);
+                self.act_for(connection, &user);
+            }
+            Input::Secured { connection, terms, name } => self.on_secured(connection, terms, name.as_deref()),
             Input::Received { connection, bytes } => self.on_received(connection, bytes),
             Input::Ended { connection, all_read } => self.on_ended(connection, all_read),
             Input::Unread { connection, bytes, blocks } => self.on_unread(connection, bytes, blocks),

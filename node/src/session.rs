@@ -159,6 +159,10 @@ pub(crate) struct Session {
     pub redirected: Option<Redirected>,
     /// It is a part of this process ([`crate::Listener::Inside`]).
     pub is_inside: bool,
+    /// It is that, and has the rights of its user, for whom it was opened ([`crate::Input::OpenedFor`]).
+    pub acts_for_user: bool,
+    /// The version and the group of its TLS; none if it is in plain text.
+    pub tls: Option<Box<str>>,
     /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
     /// answered.
     pub aim: BucketId,
@@ -216,6 +220,11 @@ impl Session {
         self.user = user;
     }
 
+    /// It is a part of this process and speaks for no user: it judges its clients itself.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_inside && !self.acts_for_user
+    }
+
     pub(crate) fn new(
         id: ConnectionId,
         (address, local_address): (String, String),
@@ -251,6 +260,8 @@ impl Session {
             choice: Choice::usual(DEFAULT_PARTITION.bucket),
             redirected: None,
             is_inside: false,
+            acts_for_user: false,
+            tls: None,
             aim: DEFAULT_PARTITION.bucket,
             lanes: Lanes::default(),
             deferred: None,

@@ -38,9 +38,20 @@ pub struct VirtualConnection {
 
 /// What another thread asks of the loop, in order.
 pub(crate) enum Request {
-    Open { connection: u64, description: String, line: ReplyLine },
-    Send { connection: u64, bytes: Bytes },
-    Close { connection: u64 },
+    /// With a user: in that user's name. Without one the connection may do everything.
+    Open {
+        connection: u64,
+        description: String,
+        user: Option<Arc<[u8]>>,
+        line: ReplyLine,
+    },
+    Send {
+        connection: u64,
+        bytes: Bytes,
+    },
+    Close {
+        connection: u64,
+    },
 }
 
 /// The loop's end of a virtual connection. Dropping it ends the connection for the other side.
@@ -81,13 +92,25 @@ pub(crate) fn bridge(connections: Arc<AtomicU64>, wake: Wake) -> (Bridge, Reques
 impl Bridge {
     /// Opens a connection to the node. `description` stands where a socket has its address (`CLIENT LIST`),
     /// for example `http 127.0.0.1:50312`. The node greets nobody: the first bytes are the caller's.
+    ///
+    /// The connection may do everything: it is for what this process does by itself.
     #[must_use]
     pub fn open(&self, description: &str) -> VirtualConnection {
+        self.open_as(description, None)
+    }
+
+    /// As [`Bridge::open`], with the rights of a user whom the caller has let in. The connection ends with the user.
+    #[must_use]
+    pub fn open_for(&self, description: &str, user: &Arc<[u8]>) -> VirtualConnection {
+        self.open_as(description, Some(Arc::clone(user)))
+    }
+
+    fn open_as(&self, description: &str, user: Option<Arc<[u8]>>) -> VirtualConnection {
         let connection = self.shared.connections.fetch_add(1, Ordering::Relaxed);
         let flow = Arc::new(Flow::default());
         let (sender, replies) = mpsc::unbounded_channel();
         let line = ReplyLine { flow: Arc::clone(&flow), replies: sender };
-        self.shared.push(Request::Open { connection, description: description.to_owned(), line });
+        self.shared.push(Request::Open { connection, description: description.to_owned(), user, line });
         VirtualConnection { shared: Arc::clone(&self.shared), connection, flow, replies }
     }
 }

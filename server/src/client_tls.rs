@@ -3,6 +3,7 @@
 //! ```text
 //!   --tls-ca FOLDER            ca.pem, ca.key: the node makes itself a certificate of the cluster's authority, at each start and once a day
 //!   --tls-cert, --tls-key      files of the operator, read again when they change, and on SIGHUP
+//!   --tls-client-ca            authorities whose certificates clients may show, to be the user that these name
 //! ```
 //! TLS and plain text are spoken at the same ports; the first byte tells them apart. The loop never does a handshake (`event_loop/client_handshakes.rs`).
 
@@ -17,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use clap::ValueEnum;
 use mio::net::TcpStream;
 use serde::Deserialize;
-use tls::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, ClientSession, ClientTls};
+use tls::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, ClientAuthorities, ClientSession, ClientTls};
 
 use crate::log;
 use crate::peer_tls::{Readers, read_private, write_private};
@@ -40,6 +41,14 @@ pub enum PlainText {
     Never,
     /// All.
     Always,
+}
+
+/// What of a client's certificate is the name of its user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientsUser {
+    /// The common name of its subject.
+    Cn,
 }
 
 /// Where the certificate comes from.
@@ -151,11 +160,16 @@ impl ClientSecurity {
     /// For the operator: which file, and what is wrong with it.
     pub(crate) fn start(
         source: CertificateSource,
+        client_authorities: Option<&Path>,
         plain_text: PlainText,
         names: Vec<String>,
     ) -> Result<(ClientSecurity, mpsc::Sender<()>), String> {
         let changed = source.changed_at();
-        let tls = ClientTls::new(source.certificate(&names)?)?;
+        let authorities = client_authorities.map(|path| {
+            let read = read_open(path).and_then(|text| ClientAuthorities::from_pem(&text));
+            read.map_err(|text| format!("--tls-client-ca {}: {text}", path.display()))
+        });
+        let tls = ClientTls::new(source.certificate(&names)?, authorities.transpose()?)?;
         let (asks, asked) = mpsc::channel();
         let shown = tls.clone();
         let watch = move || watch(&source, changed, &names, &shown, &asked);

@@ -87,6 +87,8 @@ pub struct Options {
     pub peer_tls: PeerTlsMode,
     /// Where the certificate for clients comes from, if they may speak TLS.
     pub certificate: Option<CertificateSource>,
+    /// File with the authorities whose certificates make clients the users that these name.
+    pub client_authorities: Option<PathBuf>,
     /// Which clients may speak in plain text.
     pub plain_text: PlainText,
     /// A new node may begin without a secret where other machines reach it.
@@ -321,6 +323,11 @@ impl Options {
             key: arguments.tls_key.or(file.tls_key),
             plain_text: arguments.plaintext.or(file.plaintext),
         })?;
+        let client_authorities = self::tls::clients(
+            certificate.is_some(),
+            arguments.tls_client_ca.or(file.tls_client_ca),
+            arguments.tls_auth_clients_user.or(file.tls_auth_clients_user),
+        )?;
         let options = Options {
             name,
             founding,
@@ -340,6 +347,7 @@ impl Options {
             cluster_secret,
             peer_tls: peer_tls.unwrap_or_default(),
             certificate,
+            client_authorities,
             plain_text,
             insecure: doors::insecure(arguments.insecure.or(file.insecure))?,
             dir,

@@ -555,7 +555,8 @@ fn secure_clients(
         }
         fits
     });
-    ClientSecurity::start(source, options.plain_text, names).map(Some).map_err(Failure::settings)
+    let authorities = options.client_authorities.as_deref();
+    ClientSecurity::start(source, authorities, options.plain_text, names).map(Some).map_err(Failure::settings)
 }
 
 /// Reads the file with the password once more. One that is not right changes nothing.

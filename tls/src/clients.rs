@@ -9,12 +9,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::authority::Certificate;
+use crate::certified::ClientAuthorities;
 use crate::handshake::{Failure, HANDSHAKE_BYTES_MAX};
 
 /// Bytes that are read from a socket at once, and encrypted at once, at the most.
@@ -53,6 +54,7 @@ pub struct ClientTls {
     shown: Arc<Shown>,
     resp: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
+    authorities: Option<ClientAuthorities>,
 }
 
 impl fmt::Debug for ClientTls {
@@ -62,11 +64,11 @@ impl fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// Shows this certificate. TLS 1.3 alone is spoken. The first group for keys is X25519MLKEM768, which a quantum computer does not break; older ones are there for older clients.
+    /// Shows this certificate; clients may show one of these authorities. TLS 1.3 alone is spoken. The first group for keys is X25519MLKEM768, which a quantum computer does not break; older ones are there for older clients.
     ///
     /// # Errors
     /// As the library says.
-    pub fn new(certificate: Certificate) -> Result<ClientTls, String> {
+    pub fn new(certificate: Certificate, authorities: Option<ClientAuthorities>) -> Result<ClientTls, String> {
         let provider = CryptoProvider {
             kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1],
             ..default_provider()
@@ -75,13 +77,15 @@ impl ClientTls {
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| error.to_string())?
-            .with_no_client_auth()
+            .with_client_cert_verifier(
+                authorities.as_ref().map_or_else(WebPkiClientVerifier::no_client_auth, ClientAuthorities::verifier),
+            )
             .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
         // A client that comes back needs no signature.
         config.ticketer = Ticketer::new().map_err(|error| error.to_string())?;
         let mut http = config.clone();
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(ClientTls { shown, resp: Arc::new(config), http: Arc::new(http) })
+        Ok(ClientTls { shown, resp: Arc::new(config), http: Arc::new(http), authorities })
     }
 
     /// From now on another certificate is shown. Sessions that stand go on.
@@ -95,13 +99,20 @@ impl ClientTls {
         Arc::clone(&self.http)
     }
 
+    /// The common name of the certificate that the client of a session of HTTP has shown, and that was verified; none if it has shown none.
+    #[must_use]
+    pub fn name_of(&self, connection: &ServerConnection) -> Option<String> {
+        self.authorities.as_ref()?.name_of(connection)
+    }
+
     /// Begins a handshake with a client that has sent these bytes.
     ///
     /// # Errors
     /// The library could not begin.
     pub fn answer(&self, said: Vec<u8>) -> Result<ClientHandshake, String> {
         let connection = ServerConnection::new(Arc::clone(&self.resp)).map_err(|error| error.to_string())?;
-        Ok(ClientHandshake { connection, said: io::Cursor::new(said), taken: 0 })
+        let authorities = self.authorities.clone();
+        Ok(ClientHandshake { connection, authorities, said: io::Cursor::new(said), taken: 0 })
     }
 }
 
@@ -118,6 +129,7 @@ pub enum ClientProgress {
 #[derive(Debug)]
 pub struct ClientHandshake {
     connection: ServerConnection,
+    authorities: Option<ClientAuthorities>,
     /// What was read before it was known for TLS.
     said: io::Cursor<Vec<u8>>,
     taken: usize,
@@ -140,7 +152,8 @@ impl ClientHandshake {
                 self.said = io::Cursor::default();
             }
             if !self.connection.is_handshaking() && !has_more {
-                return Ok(ClientProgress::Done(Box::new(ClientSession::new(self.connection))));
+                let name = self.authorities.and_then(|authorities| authorities.name_of(&self.connection));
+                return Ok(ClientProgress::Done(Box::new(ClientSession::new(self.connection, name))));
             }
             let read =
                 if has_more { self.connection.read_tls(&mut self.said) } else { self.connection.read_tls(socket) };
@@ -180,6 +193,7 @@ fn flush(connection: &mut ServerConnection, socket: &mut impl Write) -> io::Resu
 #[derive(Debug)]
 pub struct ClientSession {
     connection: ServerConnection,
+    name: Option<String>,
     /// The socket has no more for now, and tells when it does.
     is_drained: bool,
     /// Bytes of the socket, and of content.
@@ -192,9 +206,9 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    fn new(mut connection: ServerConnection) -> ClientSession {
+    fn new(mut connection: ServerConnection, name: Option<String>) -> ClientSession {
         connection.set_buffer_limit(Some(2 * CHUNK_BYTES));
-        ClientSession { connection, is_drained: false, received: 0, given: 0, has_ended: false, failed: None }
+        ClientSession { connection, name, is_drained: false, received: 0, given: 0, has_ended: false, failed: None }
     }
 
     /// The version and the group for keys that were agreed on, as `1.3/X25519MLKEM768`.
@@ -202,6 +216,12 @@ impl ClientSession {
     pub fn terms(&self) -> String {
         let group = self.connection.negotiated_key_exchange_group();
         group.map_or_else(|| "1.3".to_owned(), |group| format!("1.3/{:?}", group.name()))
+    }
+
+    /// The common name of the certificate that the client has shown, and that was verified; none if it has shown none.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Reads what is there, as far as the buffer has room, which has to be more than one record of TLS. `Ok(0)`: the client has ended the session.

@@ -17,6 +17,7 @@
 //! This room knows no socket and no thread: [`Handshake`] and [`Session`] read from and write to whatever they are given, and never block on it.
 
 mod authority;
+mod certified;
 mod clients;
 mod handshake;
 mod key;
@@ -25,6 +26,7 @@ mod session;
 mod trust;
 
 pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, is_host};
+pub use certified::ClientAuthorities;
 pub use clients::{ClientHandshake, ClientProgress, ClientSession, ClientTls};
 pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
 pub use key::{KeyHash, NodeKey};

@@ -71,6 +71,12 @@ impl Row {
 const OF_A_BUCKET: [&str; 5] =
     ["client|tracking", "cluster|countkeysinslot", "cluster|getkeysinslot", "dictum.outcome", "dictum.token"];
 
+/// The name of the bucket that this word selects.
+pub(super) fn bucket_selected(word: &[u8]) -> String {
+    let named = if word == b"0" { crate::bucket::DEFAULT_NAME.as_bytes() } else { word };
+    String::from_utf8_lossy(named).into_owned()
+}
+
 fn access_of(flags: KeyFlags) -> Access {
     let has = |flag: &str| flags.contains(&flag);
     Access { reads: has("access"), writes: has("insert") || has("update") || has("delete") }
@@ -451,8 +457,7 @@ impl Rights {
         }
         // A database is made when it is first selected.
         if spec.name == "select" && selector.selector.buckets.is_some() {
-            let named = if words[1] == b"0" { crate::bucket::DEFAULT_NAME.as_bytes() } else { words[1] };
-            let named = String::from_utf8_lossy(named).into_owned();
+            let named = bucket_selected(words[1]);
             if !selector.may_bucket(&named) {
                 return Err((2, Denied::Bucket(named)));
             }
@@ -471,6 +476,15 @@ impl Rights {
             }
         }
         Ok(())
+    }
+
+    /// Judges the choice of a bucket alone.
+    ///
+    /// # Errors
+    /// No selector has it.
+    pub(crate) fn check_bucket(&self, bucket: String) -> Result<(), Denied> {
+        let may = self.has_all || self.selectors.iter().any(|selector| selector.may_bucket(&bucket));
+        may.then_some(()).ok_or(Denied::Bucket(bucket))
     }
 
     /// True if the user may listen to a channel, or to a pattern.

@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{DEFAULT, User};
+use crate::commands::split_user_name;
 
 /// The users of a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Logins(BTreeMap<Vec<u8>, Arc<User>>);
 
-/// The outcome of a login.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It is a user that may do everything.
-    Whole,
-    /// It is a user that may not do everything: each of its commands has to be judged.
-    Limited,
-    /// The password is wrong, or the user is off.
-    Wrong,
-    /// There is no user of that name.
-    Nobody,
+/// A login that is right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Login {
+    /// The user's name.
+    pub user: Vec<u8>,
+    /// The name of the bucket that was said with it; none if there was none. Whether there is such a bucket is another question.
+    pub bucket: Option<Vec<u8>>,
 }
 
 impl Logins {
@@ -27,15 +24,68 @@ impl Logins {
         Logins(users.clone())
     }
 
-    /// Judges a login; without a password, whether nobody has to show one.
+    /// Judges what was said, as `AUTH` does: the name of a user, `user@bucket`, or the name of a bucket, for which `default` comes. Without a name it is `default`;
+    /// without a password that user, if nobody has to show one. None if the login is wrong, or the user is off.
     #[must_use]
-    pub fn judge(&self, name: &[u8], password: Option<&[u8]>) -> Verdict {
-        let Some(user) = self.0.get(if name.is_empty() { DEFAULT } else { name }) else { return Verdict::Nobody };
-        match password {
-            Some(password) if !user.takes(password) => Verdict::Wrong,
-            None if !user.is_open() => Verdict::Wrong,
-            _ if user.rights.has_all() => Verdict::Whole,
-            _ => Verdict::Limited,
+    pub fn judge(&self, name: &[u8], password: Option<&[u8]>) -> Option<Login> {
+        let name = if name.is_empty() { DEFAULT } else { name };
+        let (user, bucket) = match self.0.get(name) {
+            Some(user) => (user, None),
+            None => match split_user_name(name).and_then(|(user, bucket)| Some((self.0.get(user)?, bucket))) {
+                Some((user, bucket)) => (user, Some(bucket)),
+                None => (self.0.get(DEFAULT)?, Some(name)),
+            },
+        };
+        let is_right = match password {
+            Some(password) => user.takes(password),
+            None => user.is_open(),
+        };
+        is_right.then(|| Login { user: user.name.clone(), bucket: bucket.map(<[u8]>::to_vec) })
+    }
+}
+
+impl Logins {
+    /// The user of this name, if there is one and it is on: for clients that have shown a certificate of that name.
+    #[must_use]
+    pub fn named(&self, name: &[u8]) -> Option<Login> {
+        let user = self.0.get(name).filter(|user| user.rules.is_on)?;
+        Some(Login { user: user.name.clone(), bucket: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rules::Rules;
+    use super::*;
+
+    #[test]
+    fn names_mean_what_they_mean_to_auth() {
+        let user = |name: &str, rules: &[&str]| {
+            let mut own = Rules::default();
+            rules.iter().for_each(|rule| own.change(rule.as_bytes()).expect("a rule"));
+            (name.as_bytes().to_vec(), User::new(name.as_bytes(), own))
+        };
+        let logins = Logins(BTreeMap::from([
+            user("default", &["on", "nopass"]),
+            user("ann", &["on", ">secret"]),
+            user("off", &["off", "nopass"]),
+        ]));
+        let judge = |name: &str, password: Option<&str>| {
+            let login = logins.judge(name.as_bytes(), password.map(str::as_bytes))?;
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+            Some((text(login.user), login.bucket.map(text).unwrap_or_default()))
+        };
+        let is = |user: &str, bucket: &str| Some((user.to_owned(), bucket.to_owned()));
+        assert_eq!(judge("", None), is("default", ""));
+        assert_eq!(judge("", Some("whatever")), is("default", ""));
+        assert_eq!(judge("shop", Some("whatever")), is("default", "shop"));
+        assert_eq!(judge("ann", Some("secret")), is("ann", ""));
+        assert_eq!(judge("ann@shop", Some("secret")), is("ann", "shop"));
+        assert_eq!(judge("bob@shop", Some("secret")), is("default", "bob@shop"), "no bucket is called so");
+        assert_eq!(logins.named(b"ann").map(|login| login.user), Some(b"ann".to_vec()));
+        assert!(logins.named(b"off").is_none() && logins.named(b"shop").is_none());
+        for (name, password) in [("ann", Some("wrong")), ("ann@shop", Some("")), ("ann", None), ("off", Some(""))] {
+            assert_eq!(judge(name, password), None, "{name}");
         }
     }
 }

@@ -275,7 +275,8 @@ fn describe(node: &Node, session: &Session, name_bytes_max: usize, out: &mut Vec
     let _ = write!(line, " tot-mem={} events={events} cmd={}", burden.total(), session.last_command);
     let (user, redirection) = (name(&session.user.name), tracking::redirection(tracked));
     let _ = write!(line, " user={user} redir={redirection} resp={}", session.protocol.number());
-    let _ = writeln!(line, " lib-name={} lib-ver={}", name(&session.library_name), name(&session.library_version));
+    let _ = write!(line, " lib-name={} lib-ver={}", name(&session.library_name), name(&session.library_version));
+    let _ = writeln!(line, " tls={}", session.tls.as_deref().unwrap_or("none"));
     out.extend_from_slice(line.as_bytes());
 }
 

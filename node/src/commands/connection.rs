@@ -115,7 +115,7 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
     }
     context.session.authenticated = true;
     context.session.has_logged_in = true;
-    if !context.session.is_inside {
+    if !context.session.is_own() {
         context.session.become_user(user);
         if context.session.is_limited {
             // It may not be told any more what its keys become.
@@ -137,7 +137,7 @@ impl Node {
         let default = self.access.default();
         let (user, bucket) = match self.access.get(name) {
             Some(user) => (user, DEFAULT),
-            None => match split_name(name).and_then(|(user, bucket)| Some((self.access.get(user)?, bucket))) {
+            None => match split_user_name(name).and_then(|(user, bucket)| Some((self.access.get(user)?, bucket))) {
                 Some((user, bucket)) => (user, bucket),
                 None => (default, name),
             },
@@ -152,7 +152,7 @@ impl Node {
 }
 
 /// The two parts of `user@bucket`.
-fn split_name(name: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn split_user_name(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = name.iter().rposition(|byte| *byte == b'@')?;
     Some((&name[..at], &name[at + 1..]))
 }
@@ -237,7 +237,7 @@ pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Fai
 }
 
 fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
-    let authenticated = context.node.access.is_open() || context.session.is_inside;
+    let authenticated = context.node.access.is_open() || (context.session.is_inside && context.session.authenticated);
     if !context.session.is_inside {
         let default = Arc::clone(context.node.access.default());
         context.session.become_user(default);
@@ -258,6 +258,6 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
     session.no_evict = false;
     session.no_touch = false;
     session.authenticated = authenticated;
-    session.has_logged_in = false;
+    session.has_logged_in &= session.acts_for_user;
     Ok(Reply::Simple("RESET"))
 }

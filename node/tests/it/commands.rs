@@ -59,13 +59,13 @@ fn client_line(command: &str) -> String {
     assert_eq!(
         names.join(" "),
         "id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl \
-         oll omem tot-mem events cmd user redir resp lib-name lib-ver"
+         oll omem tot-mem events cmd user redir resp lib-name lib-ver tls"
     );
     for part in [
         "id=1 addr=127.0.0.1:50001 laddr=127.0.0.1:7001 fd=-1 name=me age=0 idle=0 flags=eT db=0 sub=0 psub=0 ssub=0 \
          multi=-1 watch=0 ",
         command,
-        " user=default redir=-1 resp=2 lib-name=redis-py(x) lib-ver=5.0\n",
+        " user=default redir=-1 resp=2 lib-name=redis-py(x) lib-ver=5.0 tls=none\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

@@ -1,5 +1,6 @@
 //! The tests of `node` from outside, as one program: a file each, so that each crate is linked to them once.
 
+mod acting;
 mod alone;
 mod as_redis;
 mod backup;

@@ -27,7 +27,9 @@ fn bytes_go_both_ways_in_order_and_dropping_closes() {
     assert!(requests.waiting());
     let mut list = taken(&requests).into_iter();
     assert!(!requests.waiting());
-    let Some(Request::Open { connection: 7, description, line }) = list.next() else { panic!("not opened") };
+    let Some(Request::Open { connection: 7, description, line, user: None }) = list.next() else {
+        panic!("not opened")
+    };
     assert_eq!(description, "http test");
     assert!(matches!(list.next(), Some(Request::Send { connection: 7, bytes }) if bytes == "PING\r\n"));
     assert_eq!(line.reply(Bytes::from_static(b"+PONG")), 5);

@@ -54,12 +54,14 @@ impl EventLoop {
 
     fn on_request(&mut self, request: Request, now: Now) {
         match request {
-            Request::Open { connection, description, line } => {
+            Request::Open { connection, description: address, user, line } => {
                 self.virtual_clients.insert(connection, line);
                 let local_address = self.http_address.clone();
                 let connection = ConnectionId(connection);
-                let listener = Listener::Inside;
-                let opened = Input::Opened { connection, address: description, local_address, listener };
+                let opened = match user {
+                    Some(user) => Input::OpenedFor { connection, address, local_address, user },
+                    None => Input::Opened { connection, address, local_address, listener: Listener::Inside },
+                };
                 self.node.step(now, opened, &mut self.outbox);
             }
             Request::Send { connection, bytes } => {
@@ -165,6 +167,11 @@ impl EventLoop {
                 self.peers.dial_address(peer, address, self.poll.registry(), now.time);
             }
             Control::Handshaken(connection, outcome) => {
+                if let Ok((_, session)) = &outcome {
+                    let (terms, name) = (session.terms(), session.name().map(str::to_owned));
+                    let secured = Input::Secured { connection: ConnectionId(connection), terms, name };
+                    self.node.step(now, secured, &mut self.outbox);
+                }
                 self.serve(ConnectionId(connection), Deed::Secured(outcome), now);
                 self.porters.hand_over();
             }

@@ -14,6 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::Api;
 use super::client::{Failure, strange};
+use super::login::Caller;
 use super::place::{BUCKETS, BucketName};
 use super::problem::{Access, Problem};
 use super::request::{Query, read_body};
@@ -35,9 +36,13 @@ const TTL_SECONDS_MAX: u64 = 1000 * 366 * 24 * 3600;
     tag = "buckets",
     responses((status = 200, description = "All of them, in the order of their numbers.", body = Vec<BucketInfo>))
 )]
-pub(super) async fn list_buckets(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Vec<BucketInfo>>, Problem> {
+pub(super) async fn list_buckets(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Vec<BucketInfo>>, Problem> {
     Query::parse(&uri, &[])?;
-    let reply = api.read(&[b"DICTUM.BUCKET", b"LIST"]).await?;
+    let reply = api.read(&caller, &[b"DICTUM.BUCKET", b"LIST"]).await?;
     let buckets = BucketInfo::read_list(&reply);
     buckets.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.BUCKET LIST", &reply), Access::Read))
 }
@@ -53,10 +58,14 @@ pub(super) async fn list_buckets(State(api): State<Arc<Api>>, uri: Uri) -> Resul
         (status = 404, description = "There is no such bucket.", body = Problem),
     )
 )]
-pub(super) async fn get_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<BucketInfo>, Problem> {
+pub(super) async fn get_bucket(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<BucketInfo>, Problem> {
     let (name, _) = BucketName::in_path(&uri)?;
     Query::parse(&uri, &[])?;
-    let reply = api.read(&[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
+    let reply = api.read(&caller, &[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
     let bucket = BucketInfo::read(&reply);
     bucket.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.BUCKET SHOW", &reply), Access::Read))
 }
@@ -78,9 +87,13 @@ pub(super) async fn get_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Result<
         (status = 422, description = "The settings contradict each other. Nothing was done.", body = Problem),
     )
 )]
-pub(super) async fn put_bucket(State(api): State<Arc<Api>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put_bucket(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, Problem> {
     let (name, settings) = read_settings(&api, request).await?;
-    order(&api, b"CREATE", &name, &settings.words()).await?;
+    order(&api, &caller, b"CREATE", &name, &settings.words()).await?;
     let location = header::HeaderValue::try_from(format!("{BUCKETS}{}", name.as_str()));
     let location = location.expect("a bucket's name is a header's value");
     Ok((StatusCode::CREATED, [(header::LOCATION, location)]).into_response())
@@ -102,7 +115,11 @@ pub(super) async fn put_bucket(State(api): State<Arc<Api>>, request: Request) ->
         (status = 422, description = "The settings would contradict each other. Nothing was changed.", body = Problem),
     )
 )]
-pub(super) async fn patch_bucket(State(api): State<Arc<Api>>, request: Request) -> Result<StatusCode, Problem> {
+pub(super) async fn patch_bucket(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    request: Request,
+) -> Result<StatusCode, Problem> {
     let (name, settings) = read_settings(&api, request).await?;
     if settings.kind.is_some() {
         return Err(Problem::bad_request("The kind of a bucket cannot be changed. Leave \"kind\" out."));
@@ -111,7 +128,7 @@ pub(super) async fn patch_bucket(State(api): State<Arc<Api>>, request: Request) 
     if words.is_empty() {
         return Err(Problem::bad_request("There is nothing to change in the body."));
     }
-    order(&api, b"SET", &name, &words).await?;
+    order(&api, &caller, b"SET", &name, &words).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -133,7 +150,11 @@ pub(super) async fn patch_bucket(State(api): State<Arc<Api>>, request: Request) 
         (status = 428, description = "The parameter `confirm` is not the bucket's name. Nothing was done.", body = Problem),
     )
 )]
-pub(super) async fn delete_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Result<StatusCode, Problem> {
+pub(super) async fn delete_bucket(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
     let (name, _) = BucketName::in_path(&uri)?;
     let query = Query::parse(&uri, &["confirm"])?;
     if query.get("confirm") != Some(name.as_bytes()) {
@@ -145,16 +166,16 @@ pub(super) async fn delete_bucket(State(api): State<Arc<Api>>, uri: Uri) -> Resu
         ));
     }
     // What was created at another node a moment ago is known here once this is answered.
-    api.read(&[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
-    order(&api, b"DROP", &name, &[b"CONFIRM".to_vec()]).await?;
+    api.read(&caller, &[b"DICTUM.BUCKET", b"SHOW", name.as_bytes()]).await?;
+    order(&api, &caller, b"DROP", &name, &[b"CONFIRM".to_vec()]).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Gives the node an order that changes the list of buckets.
-async fn order(api: &Api, action: &[u8], name: &BucketName, words: &[Vec<u8>]) -> Result<(), Problem> {
+async fn order(api: &Api, caller: &Caller, action: &[u8], name: &BucketName, words: &[Vec<u8>]) -> Result<(), Problem> {
     let mut order: Vec<&[u8]> = vec![b"DICTUM.BUCKET", action, name.as_bytes()];
     order.extend(words.iter().map(Vec::as_slice));
-    api.pool.call(&order).await.map(drop).map_err(refused)
+    api.pool.call(caller, &order).await.map(drop).map_err(refused)
 }
 
 /// What it means that an order was not carried out.

@@ -1,4 +1,5 @@
-//! HTTP as a client of the node: a bounded pool of virtual connections, one command or one short conversation at a time on each.
+//! HTTP as a client of the node: a bounded pool of virtual connections, one command or one short conversation at a time on each. Each acts for one user, whose rights the
+//! node goes by, and serves no other one. Where there are too many, the one that has been idle for longest is closed.
 //! Each remembers which bucket it has selected and which levels it has set, and changes them only when it has to. What one request has
 //! asked for never holds for the next one: an order says all of its levels, and what the connection has otherwise is changed first.
 //!
@@ -14,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::{ReplyParser, Value};
 
 use super::levels::{LINEARIZABLE, Levels};
+use super::login::Caller;
 use super::place::BucketName;
 use super::problem::Access;
 use crate::bridge::{Bridge, VirtualConnection};
@@ -22,9 +24,15 @@ use crate::bucket::{CONSISTENCIES, DURABILITIES};
 /// Most virtual connections of one node's HTTP: so many commands are under way at most, and others wait.
 const CONNECTIONS_MAX: usize = 256;
 
-/// As many more are for what is asked of the node itself: probes, metrics, administration. Commands that wait, because clients are paused or no leader is there, do
+/// As many more are for what is asked of the node itself: metrics, administration. Commands that wait, because clients are paused or no leader is there, do
 /// not take these.
 const OWN_CONNECTIONS_MAX: usize = 16;
+
+/// As many more are for what the process itself asks, which are probes: no user can keep these waiting.
+const PROCESS_CONNECTIONS_MAX: usize = 8;
+
+/// Most connections, idle ones included.
+const LINES_MAX: usize = CONNECTIONS_MAX + OWN_CONNECTIONS_MAX + PROCESS_CONNECTIONS_MAX;
 
 /// How much longer than the node HTTP waits: the node gives up first and says more about it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -77,13 +85,17 @@ pub(super) struct Told {
 pub(super) struct Pool {
     bridge: Bridge,
     patience: Duration,
+    /// The one that has been idle for longest is the first.
     idle: Mutex<Vec<Line>>,
     free: Arc<Semaphore>,
     free_for_the_node: Arc<Semaphore>,
+    free_for_the_process: Arc<Semaphore>,
 }
 
 /// One connection and what has arrived on it.
 struct Line {
+    /// Whose rights it has.
+    caller: Caller,
     connection: VirtualConnection,
     parser: ReplyParser,
     /// The bucket that it has selected, if that is known.
@@ -110,6 +122,7 @@ impl Line {
 /// A connection for one conversation.
 pub(super) struct Lease<'a> {
     pool: &'a Pool,
+    caller: Caller,
     /// Taken out when the lease ends, or when the line is of no more use.
     line: Option<Line>,
     unanswered: usize,
@@ -128,6 +141,7 @@ impl Pool {
             idle: Mutex::default(),
             free: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             free_for_the_node: Arc::new(Semaphore::new(OWN_CONNECTIONS_MAX)),
+            free_for_the_process: Arc::new(Semaphore::new(PROCESS_CONNECTIONS_MAX)),
         }
     }
 
@@ -137,21 +151,26 @@ impl Pool {
     }
 
     /// One command about no bucket, one reply; an error reply is [`Failure::Refused`].
-    pub(super) async fn call(&self, words: &[&[u8]]) -> Result<Value, Failure> {
-        self.call_within(self.patience, words).await
+    pub(super) async fn call(&self, caller: &Caller, words: &[&[u8]]) -> Result<Value, Failure> {
+        self.call_within(caller, self.patience, words).await
     }
 
     /// One command about a bucket.
-    pub(super) async fn ask(&self, bucket: &BucketName, order: &Order<'_>) -> Told {
-        match self.lease(bucket, order.levels, order.access).await {
+    pub(super) async fn ask(&self, caller: &Caller, bucket: &BucketName, order: &Order<'_>) -> Told {
+        match self.lease(caller, bucket, order.levels, order.access).await {
             Ok(mut lease) => lease.ask(order).await,
             Err(failure) => Told::nothing(failure),
         }
     }
 
     /// As [`Pool::call`], but not longer than `patience`, and about no bucket.
-    pub(super) async fn call_within(&self, patience: Duration, words: &[&[u8]]) -> Result<Value, Failure> {
-        let mut lease = self.lease_until(Instant::now() + patience, None, |_| true).await?;
+    pub(super) async fn call_within(
+        &self,
+        caller: &Caller,
+        patience: Duration,
+        words: &[&[u8]],
+    ) -> Result<Value, Failure> {
+        let mut lease = self.lease_until(caller, Instant::now() + patience, None, |_| true).await?;
         lease.exchange(words).await
     }
 
@@ -159,28 +178,35 @@ impl Pool {
     /// is no such bucket is [`Failure::Refused`].
     pub(super) async fn lease(
         &self,
+        caller: &Caller,
         bucket: &BucketName,
         levels: &Levels,
         access: Access,
     ) -> Result<Lease<'_>, Failure> {
         let suits = |line: &Line| line.suits(bucket, levels, access);
-        self.lease_until(Instant::now() + self.patience, Some(bucket), suits).await
+        self.lease_until(caller, Instant::now() + self.patience, Some(bucket), suits).await
     }
 
     async fn lease_until(
         &self,
+        caller: &Caller,
         deadline: Instant,
         bucket: Option<&BucketName>,
         suits: impl Fn(&Line) -> bool,
     ) -> Result<Lease<'_>, Failure> {
-        let free = if bucket.is_some() { &self.free } else { &self.free_for_the_node };
+        let free = match (caller, bucket) {
+            (Caller::Process, _) => &self.free_for_the_process,
+            (Caller::User(_), Some(_)) => &self.free,
+            (Caller::User(_), None) => &self.free_for_the_node,
+        };
         let permit = timeout_at(deadline, Arc::clone(free).acquire_owned())
             .await
             .map_err(|_| Failure::Busy)?
             .map_err(|_| Failure::Busy)?;
-        let line = self.take_idle(bucket, suits);
+        let line = self.take_idle(caller, bucket, suits);
         let is_new = line.is_none();
-        let mut lease = Lease { pool: self, line, unanswered: 0, bucket: bucket.cloned(), deadline, _permit: permit };
+        let (caller, bucket) = (caller.clone(), bucket.cloned());
+        let mut lease = Lease { pool: self, caller, line, unanswered: 0, bucket, deadline, _permit: permit };
         let mut ready = if is_new { lease.greet().await } else { Ok(()) };
         if ready.is_ok() {
             ready = lease.select().await;
@@ -193,22 +219,34 @@ impl Pool {
         }
     }
 
-    /// A connection that waits: rather one that suits, then one that has selected the bucket.
-    fn take_idle(&self, bucket: Option<&BucketName>, suits: impl Fn(&Line) -> bool) -> Option<Line> {
+    /// A connection of this caller that waits: rather one that suits, then one that has selected the bucket. If there is none, there is room for a new one.
+    fn take_idle(&self, caller: &Caller, bucket: Option<&BucketName>, suits: impl Fn(&Line) -> bool) -> Option<Line> {
         loop {
             let mut idle = self.lock();
-            let selected = |bucket| idle.iter().rposition(|line| line.selected.as_ref() == Some(bucket));
-            let fitting = idle.iter().rposition(&suits).or_else(|| bucket.and_then(selected));
-            let mut line = match fitting {
-                Some(at) => idle.swap_remove(at),
-                None => idle.pop()?,
+            let last =
+                |fits: &dyn Fn(&Line) -> bool| idle.iter().rposition(|line| line.caller == *caller && fits(line));
+            let fitting = last(&suits)
+                .or_else(|| bucket.and_then(|bucket| last(&|line| line.selected.as_ref() == Some(bucket))))
+                .or_else(|| last(&|_| true));
+            let Some(at) = fitting else {
+                let most = LINES_MAX.saturating_sub(self.leased());
+                let too_many = idle.len().saturating_sub(most);
+                idle.drain(..too_many);
+                return None;
             };
+            let mut line = idle.remove(at);
             drop(idle);
             // A connection that the node has closed in the meantime says so at once.
             if line.connection.receive().now_or_never().is_none() {
                 return Some(line);
             }
         }
+    }
+
+    /// How many conversations are under way, with the one that has just got its permit.
+    fn leased(&self) -> usize {
+        let free = [&self.free, &self.free_for_the_node, &self.free_for_the_process];
+        LINES_MAX.saturating_sub(free.iter().map(|free| free.available_permits()).sum())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
@@ -325,8 +363,12 @@ impl Lease<'_> {
     /// Opens the line.
     async fn greet(&mut self) -> Result<(), Failure> {
         let selected = Some(BucketName::default_bucket().clone());
-        let connection = self.pool.bridge.open("http");
+        let connection = match &self.caller {
+            Caller::Process => self.pool.bridge.open("http"),
+            Caller::User(user) => self.pool.bridge.open_for("http", user),
+        };
         self.line = Some(Line {
+            caller: self.caller.clone(),
             connection,
             parser: ReplyParser::default(),
             selected,

@@ -18,6 +18,7 @@ use super::body::{InsertBody, parse_insert};
 use super::client::{Order, strange};
 use super::keys::{fetch, no_such_key};
 use super::levels::{Levels, Seen, Talk, stored_where};
+use super::login::Caller;
 use super::place::{BucketName, OwnBucket};
 use super::problem::{Access, Problem};
 use super::request::{Query, idempotency_key, read_body};
@@ -66,11 +67,12 @@ pub(super) struct Stored {
 )]
 pub(super) async fn get_value(
     State(api): State<Arc<Api>>,
+    caller: Caller,
     OwnBucket(bucket): OwnBucket,
     levels: Levels,
     uri: Uri,
 ) -> Response {
-    let mut talk = Talk::new(&api, &bucket, levels);
+    let mut talk = Talk::new(&api, &caller, &bucket, levels);
     let outcome = find(&mut talk, &uri).await;
     talk.seal(outcome)
 }
@@ -105,11 +107,12 @@ async fn find(talk: &mut Talk<'_>, uri: &Uri) -> Result<Json<Found>, Problem> {
 )]
 pub(super) async fn insert_or_update(
     State(api): State<Arc<Api>>,
+    caller: Caller,
     OwnBucket(bucket): OwnBucket,
     levels: Levels,
     request: Request,
 ) -> Response {
-    let mut talk = Talk::new(&api, &bucket, levels.of_a_write());
+    let mut talk = Talk::new(&api, &caller, &bucket, levels.of_a_write());
     let outcome = insert(&api, &mut talk, request).await;
     talk.seal(outcome)
 }
@@ -153,13 +156,14 @@ async fn insert(api: &Api, talk: &mut Talk<'_>, request: Request) -> Result<Json
 )]
 pub(super) async fn get_dictionary(
     State(api): State<Arc<Api>>,
+    caller: Caller,
     OwnBucket(bucket): OwnBucket,
     levels: Levels,
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
     let (cursor, seen) = (Some(b"0".to_vec()), Seen::default());
-    let mut dump = Dump { api, bucket, levels, cursor, waiting: VecDeque::new(), begun: false, seen };
+    let mut dump = Dump { api, caller, bucket, levels, cursor, waiting: VecDeque::new(), begun: false, seen };
     // What fails at once still has a status of its own.
     let first = dump.next_chunk().await?;
     let seen = dump.seen.clone();
@@ -181,6 +185,7 @@ pub(super) async fn get_dictionary(
 /// `getDictionary` under way.
 struct Dump {
     api: Arc<Api>,
+    caller: Caller,
     bucket: BucketName,
     levels: Levels,
     /// Where the next page begins; `None` behind the last one.
@@ -219,7 +224,8 @@ impl Dump {
     /// Reads one page of keys, and the lengths of their values.
     async fn fetch_page(&mut self, cursor: Vec<u8>) -> Result<(), Problem> {
         let failed = |failure| Problem::from_failure(failure, Access::Read);
-        let mut lease = self.api.pool.lease(&self.bucket, &self.levels, Access::Read).await.map_err(failed)?;
+        let mut lease =
+            self.api.pool.lease(&self.caller, &self.bucket, &self.levels, Access::Read).await.map_err(failed)?;
         let words: &[&[u8]] = &[b"SCAN", &cursor, b"COUNT", PAGE_KEYS, b"TYPE", b"string"];
         let order = Order { words, levels: &self.levels, access: Access::Read, wants_level: true };
         let told = lease.ask(&order).await;
@@ -266,7 +272,7 @@ impl Dump {
         }
         let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let order = Order { words: &borrowed, levels: &self.levels, access: Access::Read, wants_level: true };
-        let told = self.api.pool.ask(&self.bucket, &order).await;
+        let told = self.api.pool.ask(&self.caller, &self.bucket, &order).await;
         self.seen = Seen::of(&told, self.levels.consistency).unwrap_or_default();
         let reply = told.reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
         let Value::Array(values) = reply else {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tls::{ClientTls, FIRST_BYTE};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -22,29 +23,33 @@ const DENIED: &[u8] = b"HTTP/1.1 426 Upgrade Required\r\nConnection: close\r\nCo
 #[derive(Clone)]
 pub(super) struct Door {
     acceptor: TlsAcceptor,
+    tls: ClientTls,
     plain_text: PlainText,
 }
 
 /// A connection that may go on.
 pub(super) enum Visit {
     Plain(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    /// With the name in the client's certificate, if it has shown one.
+    Secured(Box<TlsStream<TcpStream>>, Option<String>),
 }
 
 impl Door {
     pub(super) fn new(security: &ClientSecurity) -> Door {
-        Door { acceptor: TlsAcceptor::from(security.tls.for_http()), plain_text: security.plain_text }
+        let tls = security.tls.clone();
+        Door { acceptor: TlsAcceptor::from(tls.for_http()), tls, plain_text: security.plain_text }
     }
 
     /// None if the connection ends.
     pub(super) async fn let_in(door: Option<Door>, mut stream: TcpStream, remote: SocketAddr) -> Option<Visit> {
-        let Some(Door { acceptor, plain_text }) = door else { return Some(Visit::Plain(stream)) };
+        let Some(Door { acceptor, tls, plain_text }) = door else { return Some(Visit::Plain(stream)) };
         let mut first = [0];
         // Who says nothing is not waited for with a thread, and the time for a request's head is longer.
         let said = timeout(super::HEAD_TIMEOUT, stream.peek(&mut first)).await.ok()?.ok()?;
-        if said == 1 && first[0] == tls::FIRST_BYTE {
+        if said == 1 && first[0] == FIRST_BYTE {
             let secured = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await.ok()?.ok()?;
-            return Some(Visit::Secured(Box::new(secured)));
+            let name = tls.name_of(secured.get_ref().1);
+            return Some(Visit::Secured(Box::new(secured), name));
         }
         let is_near = stream.local_addr().is_ok_and(|local| is_near(remote.ip(), local.ip()));
         if plain_text == PlainText::Always || plain_text == PlainText::Loopback && is_near {

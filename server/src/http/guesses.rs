@@ -1,8 +1,8 @@
 //! Slows down those who guess passwords over HTTP, by the rule that holds for `AUTH` (`node/src/guesses.rs`): after three failures of a host in a second, what shows a
-//! password from there waits until the second is over, right ones too. A connection that has shown the password once waits for nothing.
+//! password from there waits until the second is over, right ones too. A connection that shows what was right before waits for nothing.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,33 @@ use base::Time;
 use node::HostFailures;
 use tokio::sync::Semaphore;
 
+use super::login::equal_in_constant_time;
+use super::place::Credentials;
 use super::problem::Problem;
 
 /// Most requests that wait; to more is said that they are too many.
 const WAITING_MAX: usize = 256;
 
-/// Whether a connection has shown the password; the accepting loop adds it to each request.
-#[derive(Clone, Debug, Default)]
-pub(super) struct HasShown(Arc<AtomicBool>);
+/// What a connection has shown last that was right; the accepting loop adds it to each request. A user who is let in is no better guesser of other users' passwords than
+/// anybody else.
+#[derive(Clone, Default)]
+pub(super) struct HasShown(Arc<Mutex<Option<Credentials>>>);
 
 impl HasShown {
-    pub(super) fn is_so(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    fn lock(&self) -> MutexGuard<'_, Option<Credentials>> {
+        // Nothing that runs under this lock can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn note(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// True if the connection has shown the same before. A proxy's connection is many clients', so the time that this takes tells nothing.
+    pub(super) fn is(&self, shown: &Credentials) -> bool {
+        self.lock().as_ref().is_some_and(|before| {
+            before.user == shown.user && equal_in_constant_time(&before.password, &shown.password)
+        })
+    }
+
+    pub(super) fn note(&self, shown: Credentials) {
+        *self.lock() = Some(shown);
     }
 }
 

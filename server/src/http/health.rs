@@ -12,6 +12,7 @@ use wire::Value;
 
 use super::Api;
 use super::client::strange;
+use super::login::Caller;
 use super::problem::{Access, Problem};
 use super::request::Query;
 use crate::status::ClusterStatus;
@@ -41,7 +42,7 @@ pub(super) struct Health {
 )]
 pub(super) async fn livez(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Health>, Problem> {
     Query::parse(&uri, &[])?;
-    let reply = api.pool.call_within(PROBE_PATIENCE, &[b"PING"]).await;
+    let reply = api.pool.call_within(&Caller::Process, PROBE_PATIENCE, &[b"PING"]).await;
     reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
     Ok(Json(api.health("The node answers.".to_owned())))
 }
@@ -64,7 +65,7 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
         Some(b"disk") => true,
         Some(_) => return Err(Problem::bad_request("All that can be excluded is `disk`.")),
     };
-    let status = fetch_status(&api, PROBE_PATIENCE).await?;
+    let status = fetch_status(&api, &Caller::Process, PROBE_PATIENCE).await?;
     let unready = |message| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", message));
     if !status.founding.is_empty() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", format!("{}.", status.founding)));
@@ -94,14 +95,18 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
     tag = "operation",
     responses((status = 200, description = "Nodes, leader, positions.", body = ClusterStatus))
 )]
-pub(super) async fn status(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<ClusterStatus>, Problem> {
+pub(super) async fn status(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<ClusterStatus>, Problem> {
     Query::parse(&uri, &[])?;
-    fetch_status(&api, api.pool.patience()).await.map(Json)
+    fetch_status(&api, &caller, api.pool.patience()).await.map(Json)
 }
 
 /// Asks the node for its status.
-pub(super) async fn fetch_status(api: &Api, patience: Duration) -> Result<ClusterStatus, Problem> {
-    let reply = api.pool.call_within(patience, &[b"DICTUM.STATUS"]).await;
+pub(super) async fn fetch_status(api: &Api, caller: &Caller, patience: Duration) -> Result<ClusterStatus, Problem> {
+    let reply = api.pool.call_within(caller, patience, &[b"DICTUM.STATUS"]).await;
     let reply = reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
     let Some(json) = reply.as_bytes() else {
         return Err(Problem::from_failure(strange("DICTUM.STATUS", &reply), Access::Read));
@@ -110,8 +115,8 @@ pub(super) async fn fetch_status(api: &Api, patience: Duration) -> Result<Cluste
 }
 
 /// Asks the node for `INFO`.
-pub(super) async fn fetch_info(api: &Api) -> Result<String, Problem> {
-    let reply = api.read(&[b"INFO", b"everything"]).await?;
+pub(super) async fn fetch_info(api: &Api, caller: &Caller) -> Result<String, Problem> {
+    let reply = api.read(caller, &[b"INFO", b"everything"]).await?;
     match &reply {
         Value::Bulk(text) | Value::Verbatim { text, .. } => Ok(String::from_utf8_lossy(text).into_owned()),
         other => Err(Problem::from_failure(strange("INFO", other), Access::Read)),

@@ -14,6 +14,7 @@ use super::Api;
 use super::client::strange;
 use super::conditions::{Conditions, Plan, Verdict, etag};
 use super::levels::{Levels, Talk};
+use super::login::Caller;
 use super::place::Place;
 use super::problem::{Access, Problem};
 use super::request::{HeldBody, Query, idempotency_key, read_body};
@@ -46,12 +47,13 @@ const ATTEMPTS_MAX: usize = 16;
 )]
 pub(super) async fn get_key(
     State(api): State<Arc<Api>>,
+    caller: Caller,
     place: Place,
     levels: Levels,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let mut talk = Talk::new(&api, &place.bucket, levels);
+    let mut talk = Talk::new(&api, &caller, &place.bucket, levels);
     let outcome = get(&api, &mut talk, &place.key, &uri, &headers).await;
     talk.seal(outcome)
 }
@@ -108,8 +110,14 @@ async fn get(api: &Api, talk: &mut Talk<'_>, key: &[u8], uri: &Uri, headers: &He
         (status = 507, description = "There is no room. Nothing was changed.", body = Problem),
     )
 )]
-pub(super) async fn put_key(State(api): State<Arc<Api>>, place: Place, levels: Levels, request: Request) -> Response {
-    let mut talk = Talk::new(&api, &place.bucket, levels.of_a_write());
+pub(super) async fn put_key(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    place: Place,
+    levels: Levels,
+    request: Request,
+) -> Response {
+    let mut talk = Talk::new(&api, &caller, &place.bucket, levels.of_a_write());
     let outcome = put(&api, &mut talk, &place.key, request).await;
     talk.seal(outcome)
 }
@@ -159,12 +167,13 @@ async fn put(api: &Api, talk: &mut Talk<'_>, key: &[u8], request: Request) -> Re
 )]
 pub(super) async fn delete_key(
     State(api): State<Arc<Api>>,
+    caller: Caller,
     place: Place,
     levels: Levels,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let mut talk = Talk::new(&api, &place.bucket, levels.of_a_write());
+    let mut talk = Talk::new(&api, &caller, &place.bucket, levels.of_a_write());
     let outcome = delete(&mut talk, &place.key, &uri, &headers).await;
     talk.seal(outcome)
 }

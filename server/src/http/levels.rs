@@ -11,6 +11,7 @@ use wire::Value;
 
 use super::Api;
 use super::client::{Order, Told};
+use super::login::Caller;
 use super::place::BucketName;
 use super::problem::{Access, Problem};
 use crate::bucket::{CONSISTENCIES, DURABILITIES};
@@ -115,6 +116,7 @@ fn is_token(text: &[u8]) -> bool {
 /// The commands that a request gives about its bucket, and what it sees there, for the headers of its answer.
 pub(super) struct Talk<'a> {
     api: &'a Api,
+    caller: &'a Caller,
     bucket: &'a BucketName,
     levels: Levels,
     seen: Seen,
@@ -147,14 +149,14 @@ impl Seen {
 }
 
 impl<'a> Talk<'a> {
-    pub(super) fn new(api: &'a Api, bucket: &'a BucketName, levels: Levels) -> Talk<'a> {
-        Talk { api, bucket, levels, seen: Seen::default() }
+    pub(super) fn new(api: &'a Api, caller: &'a Caller, bucket: &'a BucketName, levels: Levels) -> Talk<'a> {
+        Talk { api, caller, bucket, levels, seen: Seen::default() }
     }
 
     /// A command that only looks.
     pub(super) async fn read(&mut self, words: &[&[u8]]) -> Result<Value, Problem> {
         let order = Order { words, levels: &self.levels, access: Access::Read, wants_level: true };
-        let told = self.api.pool.ask(self.bucket, &order).await;
+        let told = self.api.pool.ask(self.caller, self.bucket, &order).await;
         if let Some(seen) = Seen::of(&told, self.levels.consistency) {
             self.seen = seen;
         }
@@ -192,7 +194,7 @@ impl<'a> Talk<'a> {
             }
         };
         let order = Order { words, levels: &self.levels, access: Access::Write, wants_level };
-        let told = self.api.pool.ask(self.bucket, &order).await;
+        let told = self.api.pool.ask(self.caller, self.bucket, &order).await;
         if let Some(seen) = Seen::of(&told, Some(LINEARIZABLE)) {
             self.seen = seen;
         }

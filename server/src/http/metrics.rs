@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Uri, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::Api;
 use super::health::{fetch_info, fetch_status};
+use super::login::Caller;
 use super::problem::Problem;
 use super::request::Query;
 use crate::journal::sync_times::{BOUNDS, SyncTimes};
@@ -89,15 +90,14 @@ pub(super) async fn count(State(api): State<Arc<Api>>, request: Request, next: N
     tag = "operation",
     responses((status = 200, description = "Text format of OpenMetrics, version 1.0.0.", body = String, content_type = "application/openmetrics-text"))
 )]
-pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn metrics(State(api): State<Arc<Api>>, caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Query::parse(&uri, &[])?;
-    let status = fetch_status(&api, api.pool.patience()).await?;
+    let status = fetch_status(&api, &caller, api.pool.patience()).await?;
     let mut text = Exposition::default();
     write_status(&mut text, &status);
-    // Without it, the rest is still worth a scrape.
-    if let Ok(info) = fetch_info(&api).await {
+    if let Some(info) = if_there(fetch_info(&api, &caller).await)? {
         write_info(&mut text, &info);
-        if let Ok(histograms) = api.read(&[b"LATENCY", b"HISTOGRAM"]).await {
+        if let Some(histograms) = if_there(api.read(&caller, &[b"LATENCY", b"HISTOGRAM"]).await)? {
             commands::write(&mut text, &histograms, &fields_of(&info));
         }
     }
@@ -108,6 +108,14 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>, uri: Uri) -> Result<Res
     text.sample(&[], api.guesses.count());
     let text = text.into_text().expect("a string takes all text");
     Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
+}
+
+/// Nothing where the node does not answer: the rest is still worth a scrape. But a user who may not ask is told so, and does not take a part for the whole.
+fn if_there<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
+    match answer {
+        Err(problem) if problem.status == StatusCode::FORBIDDEN => Err(problem),
+        answer => Ok(answer.ok()),
+    }
 }
 
 fn write_status(out: &mut Exposition, status: &ClusterStatus) {

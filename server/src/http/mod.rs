@@ -1,5 +1,6 @@
 //! HTTP/JSON, on a thread of its own: a client of the node through a [`Bridge`].
 //!
+//! - [`login`] says whose request it is: its commands have the rights of that user, and no route has rights of its own.
 //! - [`request`] reads what several routes take, [`problem`] is every answer that is no success, [`text`] carries
 //!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
 //! - [`place`] tells which bucket and key a request is about, [`levels`] how safe and how new it wants them.
@@ -17,6 +18,7 @@ mod guesses;
 mod health;
 mod keys;
 mod levels;
+mod login;
 mod metrics;
 mod nodes;
 mod openapi;
@@ -33,14 +35,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::middleware;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use node::{Logins, Verdict};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::Value;
@@ -49,13 +48,12 @@ use crate::bridge::Bridge;
 use crate::client_tls::ClientSecurity;
 use crate::journal::sync_times::SyncTimes;
 use crate::secrets::{Password, SharedLogins};
-use client::{Failure, Pool};
+use client::Pool;
 use connections::Connections;
 use door::{Door, Visit};
 use guesses::{Guesses, HasShown};
-use levels::Levels;
+use login::{Caller, Certified};
 use metrics::HttpCounts;
-use place::{BucketName, Credentials, OwnBucket};
 use problem::{Access, Problem};
 use request::Budget;
 pub use web_pages::Visitors;
@@ -71,7 +69,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 #[cfg(target_os = "linux")]
 const STALL_TIMEOUT_MS: u32 = 60_000;
 
-/// Paths that need no password: they tell nothing, and those who ask them have none.
+/// Paths that need no password: they tell nothing, and those who ask them have none. What they ask of the node, the process asks ([`Caller::Process`]).
 const OPEN_PATHS: &[&str] = &["/livez", "/readyz", "/openapi.json"];
 
 /// What the HTTP thread has to know about its node.
@@ -111,8 +109,8 @@ struct Api {
 
 impl Api {
     /// A command that only looks, and concerns no bucket.
-    async fn read(&self, words: &[&[u8]]) -> Result<Value, Problem> {
-        self.pool.call(words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
+    async fn read(&self, caller: &Caller, words: &[&[u8]]) -> Result<Value, Problem> {
+        self.pool.call(caller, words).await.map_err(|failure| Problem::from_failure(failure, Access::Read))
     }
 }
 
@@ -160,9 +158,12 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, door:
         let of_requests = Arc::clone(&place);
         let door = door.clone();
         let has_shown = HasShown::default();
+        let certified = Certified::default();
+        let of_connection = certified.clone();
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Remote(remote));
             request.extensions_mut().insert(has_shown.clone());
+            request.extensions_mut().insert(certified.clone());
             let place = Arc::clone(&of_requests);
             place.work();
             let answer = inner.call(request);
@@ -179,7 +180,10 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, door:
             let serve = async {
                 match Door::let_in(door, stream, remote).await {
                     Some(Visit::Plain(stream)) => drop(http.serve_connection(TokioIo::new(stream), service).await),
-                    Some(Visit::Secured(stream)) => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                    Some(Visit::Secured(stream, name)) => {
+                        of_connection.note(name);
+                        drop(http.serve_connection(TokioIo::new(stream), service).await);
+                    }
                     None => {}
                 }
             };
@@ -235,7 +239,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .route("/openapi.json", axum::routing::get(describe))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn_with_state(Arc::clone(&api), authenticate))
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), login::authenticate))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), web_pages::keep_out))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), metrics::count))
         .with_state(api)
@@ -254,115 +258,6 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
         text::shown(uri.path().as_bytes())
     );
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
-}
-
-/// Lets a request pass if it shows the password, or if none is set; and remembers which bucket its user means.
-async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
-    if OPEN_PATHS.contains(&request.uri().path()) {
-        return next.run(request).await;
-    }
-    let shown = Credentials::read(request.headers());
-    let logins = api.options.logins.get();
-    let is_user = |shown: &Credentials| {
-        logins.as_ref().is_some_and(|logins| logins.judge(&shown.user, Some(&shown.password)) != Verdict::Nobody)
-    };
-    let own = shown.as_ref().and_then(|shown| match is_user(shown) {
-        true => Some(BucketName::default_bucket().clone()),
-        false => shown.bucket(),
-    });
-    let password = api.options.password.get();
-    if logins.is_some() || password.is_some() {
-        let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
-        // A request without a password is no guess: browsers and libraries ask first whether a password is needed.
-        let guesser = remote.filter(|_| shown.is_some());
-        let has_shown = request.extensions().get::<HasShown>().cloned().unwrap_or_default();
-        if let Some(guesser) = guesser.filter(|_| !has_shown.is_so())
-            && let Err(problem) = api.guesses.wait(guesser.ip()).await
-        {
-            return problem.into_response();
-        }
-        let judged = match &logins {
-            Some(logins) => judge(logins, shown.as_ref()),
-            None => judge_password(password.as_deref().unwrap_or_default(), shown.as_ref()),
-        };
-        let judged = match judged {
-            Ok(()) if shown.is_some() => check_bucket(&api, own.as_ref()).await,
-            other => other,
-        };
-        if let Err(problem) = judged {
-            if let Some(guesser) = guesser.filter(|_| problem.status == StatusCode::UNAUTHORIZED) {
-                api.guesses.note(guesser.ip());
-                api.page_log.tell(remote, &problem);
-            }
-            return problem.into_response();
-        }
-        if shown.is_some() {
-            has_shown.note();
-        }
-    }
-    match own {
-        Some(own) => {
-            request.extensions_mut().insert(OwnBucket(own));
-        }
-        None if shown.is_some() => {
-            let message = "The user in Authorization must be default, or the name of a bucket.";
-            return Problem::bad_request(message).into_response();
-        }
-        None => {}
-    }
-    next.run(request).await
-}
-
-fn unauthorized(message: &'static str) -> Problem {
-    Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message)
-}
-
-/// Checks the password of the node.
-fn judge_password(password: &str, shown: Option<&Credentials>) -> Result<(), Problem> {
-    if shown.is_some_and(|shown| equal_in_constant_time(&shown.password, password.as_bytes())) {
-        return Ok(());
-    }
-    Err(unauthorized("Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default."))
-}
-
-/// Checks that somebody is a user that may do everything: what others ask for would have to be looked at command by command, and only RESP does that.
-fn judge(logins: &Logins, shown: Option<&Credentials>) -> Result<(), Problem> {
-    let (user, password) = shown.map_or((&b""[..], None), |shown| (&shown.user, Some(shown.password.as_slice())));
-    let verdict = match logins.judge(user, password) {
-        // It may be the name of a bucket, for which `default` comes.
-        Verdict::Nobody => logins.judge(b"", password),
-        verdict => verdict,
-    };
-    match verdict {
-        Verdict::Whole => Ok(()),
-        Verdict::Limited => {
-            let message = "HTTP is for users who may do everything (+@all ~* &*), so far. Others use RESP.";
-            Err(Problem::new(StatusCode::FORBIDDEN, "NOPERM", message))
-        }
-        Verdict::Wrong | Verdict::Nobody => Err(unauthorized(
-            "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.",
-        )),
-    }
-}
-
-/// Checks that a name that is no user's is that of a bucket.
-async fn check_bucket(api: &Api, own: Option<&BucketName>) -> Result<(), Problem> {
-    let unknown = || unauthorized("The user must be default, or the name of a bucket.");
-    let own = own.ok_or_else(unknown)?;
-    if own == BucketName::default_bucket() {
-        return Ok(());
-    }
-    match api.pool.lease(own, &Levels::default(), Access::Read).await {
-        Ok(_) => Ok(()),
-        Err(Failure::Refused(text)) if text.starts_with(problem::NO_SUCH_BUCKET) => Err(unknown()),
-        Err(failure) => Err(Problem::from_failure(failure, Access::Read)),
-    }
-}
-
-/// Compares without telling by the time taken where the first difference is. The length may show.
-fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
-    let difference = one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(difference) == 0
 }
 
 #[cfg(test)]

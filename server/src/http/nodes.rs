@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::Api;
 use super::client::{Failure, strange};
+use super::login::Caller;
 use super::problem::{Access, Problem};
 use super::request::{Query, read_body};
 use crate::nodes::NodeInfo;
@@ -33,9 +34,13 @@ fn named(name: Name) -> Result<String, Problem> {
     tag = "nodes",
     responses((status = 200, description = "All of them, in the order of their numbers.", body = Vec<NodeInfo>))
 )]
-pub(super) async fn list_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Vec<NodeInfo>>, Problem> {
+pub(super) async fn list_nodes(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Vec<NodeInfo>>, Problem> {
     Query::parse(&uri, &[])?;
-    let reply = api.read(&[b"DICTUM.NODE", b"LIST"]).await?;
+    let reply = api.read(&caller, &[b"DICTUM.NODE", b"LIST"]).await?;
     let nodes = NodeInfo::read_list(&reply);
     nodes.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE LIST", &reply), Access::Read))
 }
@@ -54,9 +59,14 @@ pub(super) async fn list_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<
         (status = 409, description = "It is the last node that serves.", body = Problem),
     )
 )]
-pub(super) async fn drain_node(State(api): State<Arc<Api>>, name: Name, uri: Uri) -> Result<StatusCode, Problem> {
+pub(super) async fn drain_node(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    name: Name,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
     Query::parse(&uri, &[])?;
-    order(&api, b"DRAIN", named(name)?.as_bytes()).await
+    order(&api, &caller, b"DRAIN", named(name)?.as_bytes()).await
 }
 
 /// Lets a drained node lead and vote again
@@ -70,9 +80,14 @@ pub(super) async fn drain_node(State(api): State<Arc<Api>>, name: Name, uri: Uri
         (status = 404, description = "There is no such node.", body = Problem),
     )
 )]
-pub(super) async fn promote_node(State(api): State<Arc<Api>>, name: Name, uri: Uri) -> Result<StatusCode, Problem> {
+pub(super) async fn promote_node(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    name: Name,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
     Query::parse(&uri, &[])?;
-    order(&api, b"PROMOTE", named(name)?.as_bytes()).await
+    order(&api, &caller, b"PROMOTE", named(name)?.as_bytes()).await
 }
 
 /// What lets a node join.
@@ -89,9 +104,13 @@ pub(super) struct NodeToken {
     tag = "nodes",
     responses((status = 200, description = "Decided by a majority and on its disks.", body = NodeToken))
 )]
-pub(super) async fn make_token(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<NodeToken>, Problem> {
+pub(super) async fn make_token(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<NodeToken>, Problem> {
     Query::parse(&uri, &[])?;
-    let reply = api.pool.call(&[b"DICTUM.NODE", b"TOKEN"]).await.map_err(refused)?;
+    let reply = api.pool.call(&caller, &[b"DICTUM.NODE", b"TOKEN"]).await.map_err(refused)?;
     let token = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let token = token.ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE TOKEN", &reply), Access::Write))?;
     Ok(Json(NodeToken { token }))
@@ -115,7 +134,12 @@ pub(super) async fn make_token(State(api): State<Arc<Api>>, uri: Uri) -> Result<
         (status = 422, description = "It is down, or what it has cannot move.", body = Problem),
     )
 )]
-pub(super) async fn remove_node(State(api): State<Arc<Api>>, name: Name, uri: Uri) -> Result<StatusCode, Problem> {
+pub(super) async fn remove_node(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    name: Name,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
     let query = Query::parse(&uri, &["force"])?;
     let name = named(name)?;
     let words: &[&[u8]] = &[b"DICTUM.NODE", b"REMOVE", name.as_bytes(), b"FORCE"];
@@ -124,7 +148,7 @@ pub(super) async fn remove_node(State(api): State<Arc<Api>>, name: Name, uri: Ur
         Some(b"true") => true,
         Some(_) => return Err(Problem::bad_request("force is true or false.")),
     };
-    api.pool.call(&words[..if forced { 4 } else { 3 }]).await.map_err(refused)?;
+    api.pool.call(&caller, &words[..if forced { 4 } else { 3 }]).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -135,9 +159,13 @@ pub(super) async fn remove_node(State(api): State<Arc<Api>>, name: Name, uri: Ur
     tag = "nodes",
     responses((status = 200, description = "As far as the node that answers knows.", body = Settings))
 )]
-pub(super) async fn node_settings(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Settings>, Problem> {
+pub(super) async fn node_settings(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Settings>, Problem> {
     Query::parse(&uri, &[])?;
-    let reply = api.read(&[b"DICTUM.NODE", b"SETTINGS"]).await?;
+    let reply = api.read(&caller, &[b"DICTUM.NODE", b"SETTINGS"]).await?;
     let settings = Settings::read(&reply);
     settings.map(Json).ok_or_else(|| Problem::from_failure(strange("DICTUM.NODE SETTINGS", &reply), Access::Read))
 }
@@ -166,7 +194,11 @@ pub(super) struct NodesChange {
         (status = 422, description = "There are not so many nodes, or it is more than a year. Nothing was changed.", body = Problem),
     )
 )]
-pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -> Result<StatusCode, Problem> {
+pub(super) async fn patch_nodes(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    request: Request,
+) -> Result<StatusCode, Problem> {
     let (parts, body) = request.into_parts();
     Query::parse(&parts.uri, &[])?;
     let (body, _share) = read_body(&api.budget, &parts.headers, body, BODY_BYTES_MAX, BODY_BYTES_MAX).await?;
@@ -176,8 +208,8 @@ pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -
         ))
     })?;
     match (change.voters, change.auto_replace) {
-        (Some(voters), None) => order(&api, b"VOTERS", voters.to_string().as_bytes()).await,
-        (None, Some(seconds)) => order(&api, b"AUTO-REPLACE", seconds.to_string().as_bytes()).await,
+        (Some(voters), None) => order(&api, &caller, b"VOTERS", voters.to_string().as_bytes()).await,
+        (None, Some(seconds)) => order(&api, &caller, b"AUTO-REPLACE", seconds.to_string().as_bytes()).await,
         _ => Err(Problem::bad_request(
             "The body has to have either `voters` or `auto_replace`: one is changed at a time.",
         )),
@@ -193,9 +225,9 @@ pub(super) async fn patch_nodes(State(api): State<Arc<Api>>, request: Request) -
     tag = "nodes",
     responses((status = 204, description = "Decided by a majority and on its disks."))
 )]
-pub(super) async fn pause_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<StatusCode, Problem> {
+pub(super) async fn pause_nodes(State(api): State<Arc<Api>>, caller: Caller, uri: Uri) -> Result<StatusCode, Problem> {
     Query::parse(&uri, &[])?;
-    api.pool.call(&[b"DICTUM.NODE", b"PAUSE"]).await.map_err(refused)?;
+    api.pool.call(&caller, &[b"DICTUM.NODE", b"PAUSE"]).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -206,15 +238,15 @@ pub(super) async fn pause_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result
     tag = "nodes",
     responses((status = 204, description = "Decided by a majority and on its disks."))
 )]
-pub(super) async fn resume_nodes(State(api): State<Arc<Api>>, uri: Uri) -> Result<StatusCode, Problem> {
+pub(super) async fn resume_nodes(State(api): State<Arc<Api>>, caller: Caller, uri: Uri) -> Result<StatusCode, Problem> {
     Query::parse(&uri, &[])?;
-    api.pool.call(&[b"DICTUM.NODE", b"RESUME"]).await.map_err(refused)?;
+    api.pool.call(&caller, &[b"DICTUM.NODE", b"RESUME"]).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Gives the node an order that changes the registry.
-async fn order(api: &Api, action: &[u8], word: &[u8]) -> Result<StatusCode, Problem> {
-    api.pool.call(&[b"DICTUM.NODE", action, word]).await.map_err(refused)?;
+async fn order(api: &Api, caller: &Caller, action: &[u8], word: &[u8]) -> Result<StatusCode, Problem> {
+    api.pool.call(caller, &[b"DICTUM.NODE", action, word]).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

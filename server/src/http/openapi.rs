@@ -25,7 +25,7 @@ const COMMON: &[(&str, &str)] = &[
     ("400", "The request is malformed: a parameter, a header or the body."),
     (
         "403",
-        "DENIED: protected mode, and the client is on another machine. ORIGIN: a web page asks that is not let in (--http-origin). Nothing was done.",
+        "NOPERM: the user may not run a command that the route runs, or not with this key or bucket. DENIED: protected mode, and the client is on another machine. ORIGIN: a web page asks that is not let in (--http-origin). Nothing was done.",
     ),
     ("404", "There is no such route."),
     ("405", "The route does not take this method; the header Allow names those that it takes."),
@@ -56,8 +56,9 @@ pub(super) fn head() -> OpenApi {
             "Dictum over HTTP. A success of a write means: decided by a majority of the nodes and on their disks, or in \
              their memory, if the bucket is ephemeral. A read is linearizable. The headers Dictum-Durability and \
              Dictum-Consistency, or else the bucket's settings, may ask for something else. Routes without a bucket \
-             in their path are for the default bucket, or for the one that the user of Basic authentication is \
-             called after. Everything that is no success answers `{\"code\": …, \"message\": …}`.",
+             in their path are for the default bucket, or for the one that is said with the name of the user in Basic \
+             authentication: USER@BUCKET, or BUCKET for the user default. A route may do what its user may by the \
+             commands that it runs. Everything that is no success answers `{\"code\": …, \"message\": …}`.",
         ))
         .license(Some(LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();

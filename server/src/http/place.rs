@@ -69,7 +69,7 @@ impl BucketName {
     }
 }
 
-/// The bucket that a request without one in its URL is for. As an extension of the request: what the user is called.
+/// The bucket that a request without one in its URL is for. As an extension of the request: the one that was said with the user's name.
 #[derive(Clone, Debug)]
 pub(super) struct OwnBucket(pub(super) BucketName);
 
@@ -129,11 +129,6 @@ impl Credentials {
         let colon = user.iter().position(|&byte| byte == b':')?;
         let password = user.split_off(colon).split_off(1);
         Some(Credentials { user, password })
-    }
-
-    /// The bucket that the user's name means.
-    pub(super) fn bucket(&self) -> Option<BucketName> {
-        if self.user.is_empty() { Some(BucketName::default_bucket().clone()) } else { BucketName::new(&self.user) }
     }
 }
 

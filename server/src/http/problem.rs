@@ -109,7 +109,8 @@ impl Problem {
             "UNKNOWN" | "NOTALL" => StatusCode::GATEWAY_TIMEOUT,
             "OOM" | "MISCONF" => StatusCode::INSUFFICIENT_STORAGE,
             "WRONGTYPE" => StatusCode::CONFLICT,
-            "NOAUTH" | "WRONGPASS" | "NOPERM" => StatusCode::UNAUTHORIZED,
+            "NOAUTH" | "WRONGPASS" => StatusCode::UNAUTHORIZED,
+            "NOPERM" => StatusCode::FORBIDDEN,
             "REUSED" => StatusCode::UNPROCESSABLE_ENTITY,
             "ERR" if message.starts_with("the token") || message.starts_with("that is no token") => {
                 return Problem::new(StatusCode::CONFLICT, "FALSE_TOKEN", message);

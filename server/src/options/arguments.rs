@@ -10,7 +10,7 @@ use storage::CachePolicy;
 use super::WORKER_TOKEN;
 use super::doors;
 use super::values::{DiskMark, LogFormat, LogLevel, Size, StepOver, Wait};
-use crate::client_tls::PlainText;
+use crate::client_tls::{ClientsUser, PlainText};
 use crate::peer_tls::PeerTlsMode;
 
 /// Example lines for `--help`.
@@ -111,6 +111,13 @@ pub struct StartArguments {
     /// File with the key of that certificate
     #[arg(long, env = "DICTUM_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
+    /// File with the certificates of authorities, as PEM: a client that shows one of theirs is the user that it names, as after AUTH; one that shows none logs in as ever. How to make
+    /// one with openssl: docs/security.md. Needs --tls-auth-clients-user [default: none]
+    #[arg(long, env = "DICTUM_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// What of such a certificate is the user's name: its common name (CN) [default: none]
+    #[arg(long, env = "DICTUM_TLS_AUTH_CLIENTS_USER", value_name = "WHICH", ignore_case = true)]
+    pub tls_auth_clients_user: Option<ClientsUser>,
     /// Which clients may speak without TLS [default: loopback, those on this machine; without a certificate always]
     #[arg(long, env = "DICTUM_PLAINTEXT", value_name = "WHICH")]
     pub plaintext: Option<PlainText>,

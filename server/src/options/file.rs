@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::sample::{is_secret, name_of, settings, value_of};
 use super::values::{LogFormat, Text};
-use crate::client_tls::PlainText;
+use crate::client_tls::{ClientsUser, PlainText};
 use crate::peer_tls::PeerTlsMode;
 
 /// The settings of the file.
@@ -40,6 +40,8 @@ pub(super) struct File {
     pub(super) tls_ca: Option<PathBuf>,
     pub(super) tls_cert: Option<PathBuf>,
     pub(super) tls_key: Option<PathBuf>,
+    pub(super) tls_client_ca: Option<PathBuf>,
+    pub(super) tls_auth_clients_user: Option<ClientsUser>,
     pub(super) plaintext: Option<PlainText>,
     pub(super) insecure: Option<String>,
     pub(super) dir: Option<PathBuf>,

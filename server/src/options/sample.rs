@@ -94,6 +94,8 @@ pub(super) fn value_of(name: &str) -> Option<String> {
         "tls-ca" => ("/etc/dictum/tls", false),
         "tls-cert" => ("/etc/dictum/tls/node.pem", false),
         "tls-key" => ("/etc/dictum/tls/node.key", false),
+        "tls-client-ca" => ("/etc/dictum/clients-ca.pem", false),
+        "tls-auth-clients-user" => ("cn", false),
         "plaintext" => ("loopback", false),
         "insecure" => ("no", false),
         "dir" => ("/var/lib/dictum", false),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::client_tls::{CertificateSource, PlainText};
+use crate::client_tls::{CertificateSource, ClientsUser, PlainText};
 
 /// What was given of them, by flag, variable or file.
 pub(super) struct Given {
@@ -37,6 +37,28 @@ pub(super) fn read(given: Given) -> Result<(Option<CertificateSource>, PlainText
     Ok((source, plain_text))
 }
 
+/// The file with the authorities of clients' certificates, if these are to be looked at. Without both settings a certificate would mean less than its owner thinks.
+pub(super) fn clients(
+    has_certificate: bool,
+    authorities: Option<PathBuf>,
+    user: Option<ClientsUser>,
+) -> Result<Option<PathBuf>, String> {
+    match (authorities, user) {
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err("--tls-client-ca FILE needs --tls-auth-clients-user cn: their common names are users' names".to_owned())
+        }
+        (None, Some(ClientsUser::Cn)) => {
+            Err("--tls-auth-clients-user needs --tls-client-ca FILE, with the authority of clients' certificates"
+                .to_owned())
+        }
+        (Some(_), Some(ClientsUser::Cn)) if !has_certificate => Err(
+            "--tls-client-ca is for clients under TLS, and this node has no certificate: give it --tls-ca FOLDER (dictum init makes one), or --tls-cert FILE and --tls-key FILE".to_owned(),
+        ),
+        (authorities, Some(ClientsUser::Cn)) => Ok(authorities),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +66,16 @@ mod tests {
     #[test]
     fn what_belongs_together_is_asked_for() {
         let path = |name: &str| Some(PathBuf::from(name));
+        assert_eq!(clients(false, None, None), Ok(None));
+        assert_eq!(clients(true, path("a"), Some(ClientsUser::Cn)), Ok(path("a")));
+        for (has_certificate, authorities, user, missing) in [
+            (true, path("a"), None, "--tls-auth-clients-user cn"),
+            (true, None, Some(ClientsUser::Cn), "--tls-client-ca FILE"),
+            (false, path("a"), Some(ClientsUser::Cn), "--tls-ca FOLDER"),
+        ] {
+            let said = clients(has_certificate, authorities, user).expect_err(missing);
+            assert!(said.contains(missing), "{said}");
+        }
         let of = |authority, certificate, key, plain_text| read(Given { authority, certificate, key, plain_text });
         assert_eq!(of(None, None, None, None), Ok((None, PlainText::Always)));
         let source = CertificateSource::Authority(PathBuf::from("ca"));

@@ -10,9 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use rustls::client::WantsClientCert;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 use tempfile::{TempDir, tempdir};
 use wire::{ReplyLimits, ReplyParser, Value, encode_command};
 
@@ -20,10 +23,10 @@ use crate::common::process::Process;
 use crate::common::{Client, dictum, eventually, failure, free_ports, output, wait_for};
 use crate::start::start_command;
 
-type Secured = StreamOwned<ClientConnection, TcpStream>;
+pub type Secured = StreamOwned<ClientConnection, TcpStream>;
 
 /// Makes a secret and an authority. The second is its folder.
-fn init() -> (TempDir, PathBuf) {
+pub fn init() -> (TempDir, PathBuf) {
     let folder = tempdir().expect("a temporary folder");
     let made = output(dictum(&["init", "--dir", &folder.path().to_string_lossy()]));
     assert!(made.status.success(), "{made:?}");
@@ -31,15 +34,15 @@ fn init() -> (TempDir, PathBuf) {
     (folder, authority)
 }
 
-struct Node {
-    process: Process,
-    resp: String,
-    http: String,
+pub struct Node {
+    pub process: Process,
+    pub resp: String,
+    pub http: String,
     _dir: TempDir,
 }
 
 /// A node alone that shows a certificate of this authority.
-fn start(authority: &Path, more: &[&str]) -> Node {
+pub fn start(authority: &Path, more: &[&str]) -> Node {
     wait_for("a node", || {
         let [resp, http, peer] = free_ports();
         let dir = tempdir().expect("a temporary folder");
@@ -51,17 +54,28 @@ fn start(authority: &Path, more: &[&str]) -> Node {
 }
 
 fn secured(address: &str, authority: &Path) -> io::Result<Secured> {
+    secured_by(&Arc::new(trusting(authority).with_no_client_auth()), address)
+}
+
+/// Settings of a client that trusts this authority.
+pub fn trusting(authority: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     let own = CertificateDer::from_pem_file(authority.join("ca.pem")).expect("a certificate");
     roots.add(own).expect("an authority");
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+    let provider = CryptoProvider {
+        kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519],
+        ..rustls::crypto::aws_lc_rs::default_provider()
+    };
+    ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("versions")
         .with_root_certificates(roots)
-        .with_no_client_auth();
+}
+
+pub fn secured_by(config: &Arc<ClientConfig>, address: &str) -> io::Result<Secured> {
     let (host, _) = address.rsplit_once(':').expect("a host");
     let name = ServerName::try_from(host.to_owned()).expect("a name");
-    let connection = ClientConnection::new(Arc::new(config), name).expect("begun");
+    let connection = ClientConnection::new(Arc::clone(config), name).expect("begun");
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     Ok(StreamOwned::new(connection, stream))
@@ -80,7 +94,7 @@ fn receive(stream: &mut impl Read, parser: &mut ReplyParser) -> io::Result<Value
     }
 }
 
-fn call(stream: &mut Secured, words: &[&[u8]]) -> io::Result<Value> {
+pub fn call(stream: &mut Secured, words: &[&[u8]]) -> io::Result<Value> {
     let mut bytes = Vec::new();
     encode_command(&mut bytes, words);
     stream.write_all(&bytes)?;

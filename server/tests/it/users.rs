@@ -381,16 +381,18 @@ fn the_user_default_can_be_limited_or_closed() {
     let mut default = Client::connect(&resp).expect("it listens");
     must(&mut default, &["ACL", "SETUSER", "admin", "on", ">geheim", "~*", "&*", "+@all"]);
     must(&mut default, &["ACL", "SETUSER", "bob", "on", ">reads", "~*", "+get"]);
+    must(&mut default, &["ACL", "SETUSER", "carol", "on", ">reads", "~*", "+dictum.get"]);
     assert_eq!(http(&web, ""), 200);
     must(&mut default, &["ACL", "SETUSER", "default", "-@all", "+get", "+ping", "resetkeys", "~p:*"]);
     wait_for("the rules", || {
         let reply = default.call(&["GET", "k"]).expect("a reply");
         reply.as_error().is_some_and(|text| text == "NOPERM No permissions to access a key").then_some(())
     });
-    let (admin, bob, wrong) = ("YWRtaW46Z2VoZWlt", "Ym9iOnJlYWRz", "YWRtaW46d3Jvbmc=");
+    let (admin, bob, carol, wrong) = ("YWRtaW46Z2VoZWlt", "Ym9iOnJlYWRz", "Y2Fyb2w6cmVhZHM=", "YWRtaW46d3Jvbmc=");
     assert_eq!(wait_for("HTTP", || Some(http(&web, "")).filter(|status| *status == 403)), 403);
     assert_eq!(http(&web, admin), 200);
-    assert_eq!(http(&web, bob), 403);
+    assert_eq!(http(&web, bob), 403, "the route runs another command");
+    assert_eq!(http(&web, carol), 200);
     assert_eq!(http(&web, wrong), 401);
     let mut admin = logged_in(&resp, "admin", "geheim");
     must(&mut admin, &["ACL", "SETUSER", "default", "off"]);

@@ -77,7 +77,7 @@ fn node() -> (ClientTls, String) {
     let (own, key) = Authority::generate(now()).expect("made");
     let authority = Authority::from_pem(own.as_bytes(), key.as_bytes(), now()).expect("it is whole");
     let certificate = authority.issue(&["localhost".to_owned()], now()).expect("issued");
-    (ClientTls::new(certificate).expect("settings"), own)
+    (ClientTls::new(certificate, None).expect("settings"), own)
 }
 
 fn client(authority: &str) -> ClientConnection {

@@ -47,6 +47,8 @@ pub(super) struct State {
     /// The command under way is answered that it was done, but not everywhere.
     pub(super) not_on_all: bool,
     pub(super) opened: usize,
+    /// For whom each was opened; empty: for the process.
+    pub(super) users: Vec<String>,
     pub(super) closed: usize,
     /// By identifier: the command that came with it, and what it was answered.
     pub(super) outcomes: BTreeMap<Vec<u8>, (Vec<Vec<u8>>, Value)>,
@@ -118,8 +120,12 @@ impl FakeNode {
 
     fn on_request(&self, sessions: &mut BTreeMap<u64, Session>, request: Request) {
         match request {
-            Request::Open { connection, line, .. } => {
-                self.lock().opened += 1;
+            Request::Open { connection, line, user, .. } => {
+                let mut state = self.lock();
+                state.opened += 1;
+                let user = user.map_or_else(String::new, |name| String::from_utf8_lossy(&name).into_owned());
+                state.users.push(user);
+                drop(state);
                 sessions.insert(
                     connection,
                     Session {

@@ -3,6 +3,7 @@
 mod buckets;
 mod fake;
 mod levels;
+mod users;
 mod web_pages;
 
 use std::time::Duration;

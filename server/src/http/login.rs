@@ -1,0 +1,158 @@
+//! Whose request it is. Who asks shows a user's name and password (Basic), or the password of `default` (Bearer); the commands of the request are then carried out with the
+//! rights of that user, by the node, as those of a connection after `AUTH` are. Who shows nothing is the user that the certificate of the connection names, or `default`.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use node::Login;
+
+use super::client::Failure;
+use super::guesses::HasShown;
+use super::levels::Levels;
+use super::place::{BucketName, Credentials, OwnBucket};
+use super::problem::{self, Access, Problem};
+use super::web_pages::Remote;
+use super::{Api, OPEN_PATHS};
+
+/// The user whose rights count where nobody has said a name.
+const DEFAULT: &[u8] = b"default";
+
+/// Whose rights a command has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Caller {
+    /// This process: for what it tells everybody.
+    Process,
+    User(Arc<[u8]>),
+}
+
+/// The name in the certificate that a connection's client has shown; the accepting loop adds it to each request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Certified(Arc<OnceLock<String>>);
+
+impl Certified {
+    /// Once, before the first request.
+    pub(super) fn note(&self, name: Option<String>) {
+        if let Some(name) = name {
+            // It was empty.
+            let _ = self.0.set(name);
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+}
+
+impl FromRequestParts<Arc<Api>> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Caller, Problem> {
+        // A route that nobody was let in to has no rights.
+        parts.extensions.get::<Caller>().cloned().ok_or_else(|| Problem::internal("The request has no user."))
+    }
+}
+
+/// Lets a request pass in the name of the user that it shows; and remembers which bucket that user means.
+pub(super) async fn authenticate(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
+    if OPEN_PATHS.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let shown = Credentials::read(request.headers());
+    let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
+    let has_shown = request.extensions().get::<HasShown>().cloned().unwrap_or_default();
+    // A request without a password is no guess: browsers and libraries ask first whether a password is needed.
+    if let Some(shown) = &shown
+        && let Some(guesser) = remote.filter(|_| needs_login(&api) && !has_shown.is(shown))
+        && let Err(problem) = api.guesses.wait(guesser.ip()).await
+    {
+        return problem.into_response();
+    }
+    let certified = request.extensions().get::<Certified>().cloned().unwrap_or_default();
+    match let_in(&api, shown.as_ref(), certified.name()).await {
+        Ok((caller, own)) => {
+            if let Some(shown) = shown {
+                has_shown.note(shown);
+            }
+            request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(OwnBucket(own));
+            next.run(request).await
+        }
+        Err(problem) => {
+            if let Some(guesser) = remote.filter(|_| shown.is_some() && problem.status == StatusCode::UNAUTHORIZED) {
+                api.guesses.note(guesser.ip());
+                api.page_log.tell(remote, &problem);
+            }
+            problem.into_response()
+        }
+    }
+}
+
+/// Whether what is shown is compared with anything.
+fn needs_login(api: &Api) -> bool {
+    api.options.logins.get().is_some() || api.options.password.get().is_some()
+}
+
+/// The user, and the bucket that was said with its name.
+async fn let_in(
+    api: &Api,
+    shown: Option<&Credentials>,
+    certified: Option<&str>,
+) -> Result<(Caller, BucketName), Problem> {
+    let unknown = || unauthorized("The user must be default, or the name of a bucket.");
+    let of_certificate = match (shown, certified, api.options.logins.get()) {
+        (None, Some(name), Some(logins)) => logins.named(name.as_bytes()),
+        _ => None,
+    };
+    let Login { user, bucket } = of_certificate.map_or_else(|| judge(api, shown), Ok)?;
+    let caller = Caller::User(user.into());
+    let Some(bucket) = bucket else { return Ok((caller, BucketName::default_bucket().clone())) };
+    let needs_login = needs_login(api);
+    let own = BucketName::new(&bucket).ok_or_else(|| {
+        let message = "The user in Authorization must be default, or the name of a bucket.";
+        if needs_login { unknown() } else { Problem::bad_request(message) }
+    })?;
+    if needs_login && own != *BucketName::default_bucket() {
+        match api.pool.lease(&caller, &own, &Levels::default(), Access::Read).await {
+            Ok(_) => {}
+            Err(Failure::Refused(text)) if text.starts_with(problem::NO_SUCH_BUCKET) => return Err(unknown()),
+            Err(failure) => return Err(Problem::from_failure(failure, Access::Read)),
+        }
+    }
+    Ok((caller, own))
+}
+
+/// Judges a login.
+fn judge(api: &Api, shown: Option<&Credentials>) -> Result<Login, Problem> {
+    let (name, password) = shown.map_or((&b""[..], None), |shown| (&shown.user, Some(shown.password.as_slice())));
+    if let Some(logins) = api.options.logins.get() {
+        return logins.judge(name, password).ok_or_else(|| {
+            unauthorized(
+                "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.",
+            )
+        });
+    }
+    // Until somebody has changed users everybody is `default`, with the password of the node if it has one.
+    let is_right =
+        api.options.password.get().is_none_or(|expected| {
+            password.is_some_and(|password| equal_in_constant_time(password, expected.as_bytes()))
+        });
+    if !is_right {
+        let message = "Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default.";
+        return Err(unauthorized(message));
+    }
+    Ok(Login { user: DEFAULT.to_vec(), bucket: (!name.is_empty()).then(|| name.to_vec()) })
+}
+
+fn unauthorized(message: &'static str) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "NOAUTH", message)
+}
+
+/// Compares without telling by the time taken where the first difference is. The length may show.
+pub(super) fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
+    let difference = one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(difference) == 0
+}
