@@ -2,6 +2,7 @@
 
 mod alone;
 mod as_redis;
+mod audit;
 mod backup;
 mod buckets;
 mod burdens;

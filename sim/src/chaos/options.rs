@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 61] = [
+pub const PLANTED: [(&str, Planted); 62] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -61,6 +61,7 @@ pub const PLANTED: [(&str, Planted); 61] = [
     ("left-behind-believed", Planted::LeftBehindBelieved),
     ("torn-is-damage", Planted::TornIsDamage),
     ("rights-kept", Planted::RightsKept),
+    ("audit-forgotten", Planted::AuditForgotten),
     ("low-disk-grows", Planted::LowDiskGrows),
     ("low-disk-frees-nothing", Planted::LowDiskFreesNothing),
     ("feature-too-soon", Planted::FeatureTooSoon),
