@@ -27,6 +27,7 @@ use bytes::Bytes;
 use data::{Failure, Tree};
 use wire::Malformed;
 
+use crate::audit;
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
@@ -199,6 +200,8 @@ pub(crate) struct News {
 pub(crate) fn follow(node: &mut Node, news: Option<News>) {
     if let Some(news) = news {
         node.access.followed = news.bytes;
+        let before = std::mem::take(&mut node.access.stored);
+        audit::followed_users(node, &before, &news.users);
         renew(node, news.users);
         // Somebody may wait for the word of this node that it goes by them.
         node.next_ping = node.now.time;
@@ -296,6 +299,7 @@ pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Resu
     let user = session.user.name.clone();
     let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(&denied, &user, false)].concat());
     node.probe("access: a command was refused");
+    audit::refused(node, session, reason, &object);
     note(node, session, Refused { reason, context, object, user });
     Err(failure)
 }

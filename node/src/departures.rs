@@ -61,6 +61,7 @@ impl Node {
         self.tokens_made.retain(|(of, _, _)| *of != id);
         self.backups.forget(id);
         self.large_writes.forget(id);
+        crate::audit::closed(self, id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
         self.unsubscribe_all(&mut session);
         self.track_no_more(&mut session);

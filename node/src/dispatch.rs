@@ -13,6 +13,7 @@ use data::{Failure, Reply};
 use wire::{ArgumentsRef, Foreign, ProtocolError, Request, RequestParser};
 
 use crate::access::{self, lease};
+use crate::audit;
 use crate::choice::NOT_CHOSEN;
 use crate::commands::{self, Local};
 use crate::copies::Wanted;
@@ -119,6 +120,7 @@ impl Node {
     /// Answers a command with an error, at once.
     pub(crate) fn refuse(&mut self, session: &mut Session, failure: &Failure) {
         self.stats.note_error(failure);
+        self.audit.note_error(failure);
         self.slow.durations.note_refusal(self.carrying);
         session.reply(|writer| reply::error(writer, failure));
     }
@@ -162,8 +164,12 @@ impl Node {
         let is_client = || arguments.iter().next().is_some_and(|name| name.eq_ignore_ascii_case(b"client"));
         let said_before = session.tracked.as_deref().is_some_and(|tracked| tracked.caching) && !is_client();
         self.carrying = "";
+        let asked = audit::asked(self, session, arguments);
         self.carry_out_command(session, arguments);
         self.carrying = "";
+        if let Some(asked) = asked {
+            audit::took(self, session, asked);
+        }
         if session.deferred.is_none() {
             self.large_writes.forget(session.id);
         }
@@ -299,7 +305,8 @@ impl Node {
                             self.slow.note(self.clock.own(), Duration::ZERO, words, &session.address, &session.name);
                         }
                         self.slow.durations.note(entry.spec.name, Duration::ZERO);
-                        if matches!(answer, Reply::Error(_)) {
+                        if let Reply::Error(failure) = &answer {
+                            self.audit.note_error(failure);
                             self.slow.durations.note_failure(entry.spec.name);
                         }
                         session.reply(|writer| reply::write(writer, &answer));

@@ -20,6 +20,7 @@ use bytes::Bytes;
 
 use crate::access::logins::Logins;
 use crate::applying::Applying;
+use crate::audit::AuditRecord;
 use crate::below::{Below, FlushJob};
 use crate::errands::{Errand, ErrandAnswer};
 use crate::full_sync::FullSync;
@@ -195,6 +196,8 @@ pub enum Input<'a> {
     },
     /// The password that clients must show from now on. Connections that have shown the former one stay.
     Password(String),
+    /// Whether the owner cannot write the audit trail: for the node's status.
+    AuditFails(bool),
     /// There is so much room on the disk, which is more or less than before.
     Disk(DiskRoom),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
@@ -377,6 +380,8 @@ pub struct Outbox {
     pub refuses_other_machines: Option<bool>,
     /// What an operator may want to read, in order.
     pub events: Vec<LogLine>,
+    /// Records for the audit trail, in order. The owner takes them before it sends what [`Outbox::clients`] has.
+    pub audit: Vec<AuditRecord>,
     /// When [`Input::EndTurn`] shall be given next even if nothing happens.
     pub wake_at: Option<Time>,
     /// Set once the node has handed over and answered what it could: the process may end.

@@ -22,6 +22,7 @@ use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 
 use crate::access::{self, AccessControl};
+use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
@@ -156,6 +157,7 @@ pub struct Node {
     pub(crate) settings: ClusterSettings,
     /// Users, and what they may do.
     pub(crate) access: AccessControl,
+    pub(crate) audit: Audit,
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
     pub(crate) waiting: WaitingRoom,
@@ -310,6 +312,7 @@ impl Node {
                 full_sync::on_ended(self, connection, slot, error);
             }
             Input::Password(password) => access::on_password(self, password),
+            Input::AuditFails(fails) => self.audit.fails = fails,
             Input::Disk(room) => self.on_disk(room),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {

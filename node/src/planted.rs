@@ -129,6 +129,8 @@ pub enum Planted {
     EndlessLease,
     /// While a disk is below its low mark what frees room is refused, too.
     LowDiskFreesNothing,
+    /// Failed logins are not told to the owner for the audit trail.
+    AuditForgotten,
     /// A node that is reached at another address than before does not tell the council.
     AddressUntold,
 }

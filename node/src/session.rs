@@ -308,6 +308,17 @@ impl Session {
         (self.first_slot + self.slots.len() as u64 - 1) * PARTS
     }
 
+    /// How many slots were ever opened.
+    pub(crate) fn opened(&self) -> u64 {
+        self.first_slot + self.slots.len() as u64
+    }
+
+    /// The newest slot, if it was opened after there had been `opened`, and has no reply yet.
+    pub(crate) fn awaits_since(&self, opened: u64) -> Option<u64> {
+        let is_open = self.opened() > opened && self.slots.back().is_some_and(|slot| slot.ready.is_none());
+        is_open.then(|| (self.opened() - 1) * PARTS)
+    }
+
     /// Nobody is to see the reply of this slot.
     pub(crate) fn silence(&mut self, slot: u64) {
         if let Some(place) = self.slot_mut(slot) {

@@ -31,7 +31,7 @@ pub(crate) fn json(node: &Node) -> String {
     let (me, borne) = (node.config.me, borne(node));
     let _ = write!(
         out,
-        "{{\"version\":{},\"id\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"failures_borne\":{},\"lacking\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
+        "{{\"version\":{},\"id\":{},\"node\":{},\"refuses\":{},\"founding\":{},\"failures_borne\":{},\"lacking\":{},\"audit_fails\":{},\"cluster\":[{}],\"leader\":{leader_name},\"ballot\":{ballot},\"partitions\":[",
         text(env!("CARGO_PKG_VERSION")),
         text(&id(node)),
         text(&node.name_of(me)),
@@ -39,6 +39,7 @@ pub(crate) fn json(node: &Node) -> String {
         text(&node.awaits_founders().unwrap_or_default()),
         borne.as_ref().map_or("null".to_owned(), |borne| borne.failures.to_string()),
         text(borne.as_ref().map_or("", |borne| &borne.lacking)),
+        node.audit.fails,
         names.join(","),
     );
     for (place, group) in node.groups.iter().enumerate() {

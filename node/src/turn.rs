@@ -20,6 +20,7 @@ use paxos::Input as Step;
 use std::time::Duration;
 
 use crate::access::lease;
+use crate::audit;
 use crate::clock::{Context, Source};
 use crate::council::COUNCIL;
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
@@ -286,6 +287,7 @@ impl Node {
         self.look_at_pause();
         self.end_waits();
         self.look_at_guesses();
+        audit::tick(self);
         self.relieve();
         self.watch_contact();
         self.stats.sample(self.now);
@@ -448,6 +450,7 @@ impl Node {
             _ => None,
         };
         let mut merge = session.take_merge(slot);
+        audit::answered(self, connection, slot, answer);
         if let Some(merge) = merge.as_mut().filter(|merge| !merge.later.is_empty() && matches!(answer, Reply::Array(_)))
         {
             self.run_later(connection, merge);
@@ -614,6 +617,10 @@ impl Node {
         out.logins = self.access.tell().or(out.logins.take());
         out.refuses_other_machines = self.tell_protected().or(out.refuses_other_machines.take());
         out.events.append(&mut self.events);
+        if self.stopping == Some(Stopping::Stopped) {
+            audit::end(self);
+        }
+        self.audit.take(&mut out.audit);
         out.rubbish.append(&mut self.rubbish);
         self.groups.for_each_in_turn(|group| {
             out.rubbish.append(&mut group.wishes.rubbish);

@@ -20,6 +20,7 @@ use mio::net::TcpStream;
 use serde::Deserialize;
 use tls::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, ClientAuthorities, ClientSession, ClientTls};
 
+use crate::audit::{Audit, Entry};
 use crate::log;
 use crate::peer_tls::{Readers, read_private, write_private};
 
@@ -123,6 +124,16 @@ impl CertificateSource {
         }
     }
 
+    /// What became of the certificate for clients, for the audit trail.
+    fn entry(&self, outcome: &str) -> Entry {
+        let (flag, path) = match self {
+            CertificateSource::Authority(folder) => ("--tls-ca", folder),
+            CertificateSource::Files(chain, _) => ("--tls-cert", chain),
+        };
+        let source = format!("{flag} {}", path.display());
+        Entry::new("certificate", vec![("source", source.into()), ("outcome", outcome.into())])
+    }
+
     /// When its files were last changed, as far as can be seen.
     fn changed_at(&self) -> [Option<SystemTime>; 2] {
         let paths = match self {
@@ -163,6 +174,7 @@ impl ClientSecurity {
         client_authorities: Option<&Path>,
         plain_text: PlainText,
         names: Vec<String>,
+        audit: Audit,
     ) -> Result<(ClientSecurity, mpsc::Sender<()>), String> {
         let changed = source.changed_at();
         let authorities = client_authorities.map(|path| {
@@ -172,7 +184,8 @@ impl ClientSecurity {
         let tls = ClientTls::new(source.certificate(&names)?, authorities.transpose()?)?;
         let (asks, asked) = mpsc::channel();
         let shown = tls.clone();
-        let watch = move || watch(&source, changed, &names, &shown, &asked);
+        audit.tell(source.entry("shown"));
+        let watch = move || watch(&source, changed, &names, (&shown, &audit), &asked);
         let started = thread::Builder::new().name("certificates".to_owned()).spawn(watch);
         started.map_err(|error| format!("a thread cannot be started: {error}"))?;
         log::info("clients may speak TLS at the same ports as plain text");
@@ -185,7 +198,7 @@ fn watch(
     source: &CertificateSource,
     mut changed: [Option<SystemTime>; 2],
     names: &[String],
-    shown: &ClientTls,
+    (shown, audit): (&ClientTls, &Audit),
     asked: &mpsc::Receiver<()>,
 ) {
     let mut made = since_1970();
@@ -208,11 +221,13 @@ fn watch(
                 (made, changed) = (since_1970(), now);
                 complaint.clear();
                 shown.show(certificate);
+                audit.tell(source.entry("shown"));
                 log::info("the certificate for clients was read again; connections that stand go on");
             }
             // It is tried again, and said once.
             Err(text) if text == complaint && !is_asked => {}
             Err(text) => {
+                audit.tell(source.entry("refused"));
                 log::error(&format!("{text}; the certificate for clients stays as it was"));
                 complaint = text;
             }

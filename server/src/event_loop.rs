@@ -41,6 +41,7 @@ use storage::{CacheSettings, CachedStore, Files, LsmStore};
 
 use crate::admission::Admission;
 use crate::alarm::Alarm;
+use crate::audit::Audit;
 use crate::bridge::{ReplyLine, Request, Requests};
 use crate::client_tls::ClientSecurity;
 use crate::clock::Clock;
@@ -183,6 +184,7 @@ pub(crate) struct Parts {
     /// Whether clients of other machines are refused; told to HTTP.
     pub(crate) is_protected: Arc<AtomicBool>,
     pub(crate) logins: SharedLogins,
+    pub(crate) audit: Audit,
     /// Threads that have the sockets of clients; 0: the loop has them.
     pub(crate) porters: usize,
     pub(crate) commit_here: bool,
@@ -248,6 +250,9 @@ struct EventLoop {
     transfers: Transfers,
     clients_max: usize,
     is_protected: Arc<AtomicBool>,
+    audit: Audit,
+    /// The node was told that the audit trail cannot be written.
+    audit_fails: bool,
     logins: SharedLogins,
     /// When a client of another machine was last named in the log.
     refused_at: Option<Time>,
@@ -339,6 +344,8 @@ impl EventLoop {
             clients_max: parts.clients_max,
             is_protected: parts.is_protected,
             logins: parts.logins,
+            audit: parts.audit,
+            audit_fails: false,
             refused_at: None,
             commit_here: parts.commit_here,
             stamps_sectors: false,

@@ -4,6 +4,7 @@
 //! The threads of one process:
 //! - the **loop** (`event_loop`) owns the node, all client sockets and all links to peers;
 //! - the **journal thread** (`journal`) commits and syncs what the node wants on disk;
+//! - the **audit thread** (`audit`) writes the audit trail;
 //! - the **snapshot thread** (`snapshots`) writes snapshots while the node goes on;
 //! - the **transfer thread** (`transfers`) makes and takes blocks of snapshots that go from node to node;
 //! - up to two **full-sync threads** (`full_sync`) send all keys to clients as an RDB file;
@@ -16,6 +17,7 @@
     reason = "clocks, threads and files are what this room is for"
 )]
 
+pub mod audit;
 pub mod backup;
 pub mod bridge;
 pub mod bucket;

@@ -155,6 +155,11 @@ fn rank(level: Level) -> u8 {
     }
 }
 
+/// `2026-11-21T21:33:08.123Z`, from milliseconds since the Unix epoch.
+pub(crate) fn shown_time(milliseconds: u64) -> String {
+    timestamp(milliseconds / 1000, (milliseconds % 1000) as u32)
+}
+
 /// `2026-11-21T21:33:08.123Z`, from seconds since the Unix epoch and milliseconds.
 fn timestamp(seconds: u64, milliseconds: u32) -> String {
     let (year, month, day) = date(seconds / SECONDS_PER_DAY);

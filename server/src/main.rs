@@ -13,8 +13,8 @@ use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{
-    backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, secrets, sim_command, start, status,
-    unsafe_recover, user,
+    audit, backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, secrets, sim_command, start,
+    status, unsafe_recover, user,
 };
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
@@ -43,6 +43,8 @@ enum Command {
     Status(status::StatusArguments),
     /// Verifies the folder of a stopped node and says what is wrong with it; changes nothing.
     Check(check::CheckArguments),
+    /// Verifies a node's audit trail: whether somebody has changed it.
+    Audit(audit::command::AuditArguments),
     /// Copies the state of a running cluster into a folder, or verifies such a copy.
     Backup(backup::BackupArguments),
     /// Restores a backup into a cluster, whatever its nodes and partitions are.
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
         Command::Start(arguments) => start::run(*arguments),
         Command::Status(arguments) => status::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Audit(arguments) => audit::command::run(arguments),
         Command::Backup(arguments) => backup::run(arguments),
         Command::Restore(arguments) => backup::run_restore(arguments),
         Command::Export(arguments) => backup::run_export(arguments),

@@ -18,7 +18,7 @@ use crate::log;
 use crate::options::Options;
 
 /// The private key of a node, in its folder.
-const KEY_FILE: &str = "node.key";
+pub(crate) const KEY_FILE: &str = "node.key";
 /// While it is being written.
 const KEY_FILE_NEW: &str = "node.key.new";
 /// No key and no secret is longer, in bytes.
@@ -65,7 +65,7 @@ impl PeerSecurity {
 }
 
 /// The key in a node's folder. A folder that was lost has none: then it is drawn, as a node that comes back empty is another one to the others, too.
-fn load_key(folder: &Path) -> Result<NodeKey, String> {
+pub(crate) fn load_key(folder: &Path) -> Result<NodeKey, String> {
     let path = folder.join(KEY_FILE);
     let named = |text: String| format!("{}: {text}", path.display());
     match std::fs::symlink_metadata(&path) {

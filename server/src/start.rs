@@ -20,6 +20,7 @@ use signal_hook::iterator::Signals;
 use storage::{CachedStore, Files, FolderError, Journal, JournalOptions, LsmOptions, LsmStore};
 
 use crate::admission::Admission;
+use crate::audit::{Audit, Entry, Limits};
 use crate::bridge::bridge;
 use crate::client_tls::ClientSecurity;
 use crate::clock::Clock;
@@ -30,7 +31,7 @@ use crate::full_sync::{self, FullSyncs};
 use crate::http::{self, HttpOptions, Visitors};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
-use crate::peer_tls::PeerSecurity;
+use crate::peer_tls::{self, PeerSecurity};
 use crate::secrets::{self, Password, SharedLogins};
 use crate::standing::{self, Known, Standing};
 use crate::systemd::Notifier;
@@ -183,6 +184,10 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         let stored = standing.identity(incarnation).store(&disk);
         stored.map_err(|error| in_folder("the identity cannot be written", &error))?;
     }
+    let key = peer_tls::load_key(&options.dir).map_err(Failure::settings)?;
+    log::info(&format!("this node signs its audit trail with the key {}", key.hash().whole()));
+    let audit = Audit::start(&options.dir, &options.name, key, Limits::default())
+        .map_err(|error| of_folder(&error, in_folder("the audit trail cannot be opened", &error)))?;
     let (snapshots, snapshot_damaged) =
         snapshots::load(&disk).map_err(|error| of_folder(&error, in_folder("a snapshot cannot be read", &error)))?;
     log::info(&format!(
@@ -302,7 +307,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let messenger = frame.messenger.clone();
     let tell: full_sync::Tell = Arc::new(move |sync, error| messenger.tell(Control::FullSyncEnded(sync, error)));
     let full_syncs = FullSyncs::new(&resp, options, tell);
-    let (clients_by, certificates) = secure_clients(options, &standing)?.unzip();
+    let (clients_by, certificates) = secure_clients(options, &standing, &audit)?.unzip();
     let password = Password::new(options.password.clone());
     let logins = SharedLogins::default();
     let http_options = HttpOptions {
@@ -316,6 +321,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         visitors,
         connections_max: shares.http,
         clients_by: clients_by.clone(),
+        audit: audit.clone(),
     };
     let serve_http = move || {
         if let Err(error) = http::serve(http, bridge, http_options) {
@@ -325,6 +331,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     thread::Builder::new().name("http".to_owned()).spawn(serve_http).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
     let password_file = options.password_file.clone();
+    let signals_audit = audit.clone();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .map_err(|error| format!("no signal handler: {error}"))?;
     let watch = move || {
@@ -341,7 +348,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
                 }
                 (SIGHUP, path) if path.is_some() || certificates.is_some() => {
                     if let Some(path) = path {
-                        read_again(path, &password, &messenger);
+                        read_again(path, &password, &messenger, &signals_audit);
                     }
                     if let Some(certificates) = &certificates {
                         // The thread that reads them ends with the process.
@@ -393,6 +400,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         handshakes_max: shares.handshakes,
         errands,
         full_syncs,
+        audit: audit.clone(),
         me: standing.me,
         fingerprint: standing.fingerprint(),
         speaks: Versions::up_to(options.speak_at_most),
@@ -400,7 +408,15 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         seed,
         notifier: Arc::clone(notifier),
     };
-    event_loop::run(parts).map_err(|error| format!("the loop failed: {error}").into())
+    let ending = event_loop::run(parts).map_err(|error| format!("the loop failed: {error}").into());
+    audit.end(match &ending {
+        Ok(Ending::Stopped) => "stopped",
+        Ok(Ending::StoppedLate) => "stopped without having handed over in time",
+        Ok(Ending::Removed) => "removed from the cluster",
+        Ok(Ending::Fatal(_)) => "the node must not go on: see its log",
+        Err(_) => "the loop failed: see the log",
+    });
+    ending
 }
 
 /// The store that the state is in.
@@ -536,6 +552,7 @@ fn own_names(options: &Options, standing: &Standing) -> Vec<String> {
 fn secure_clients(
     options: &Options,
     standing: &Standing,
+    audit: &Audit,
 ) -> Result<Option<(ClientSecurity, mpsc::Sender<()>)>, Failure> {
     let Some(source) = options.certificate.clone() else { return Ok(None) };
     let addresses = [Some(options.resp), Some(options.http), options.cluster_address].into_iter().flatten();
@@ -556,11 +573,13 @@ fn secure_clients(
         fits
     });
     let authorities = options.client_authorities.as_deref();
-    ClientSecurity::start(source, authorities, options.plain_text, names).map(Some).map_err(Failure::settings)
+    ClientSecurity::start(source, authorities, options.plain_text, names, audit.clone())
+        .map(Some)
+        .map_err(Failure::settings)
 }
 
 /// Reads the file with the password once more. One that is not right changes nothing.
-fn read_again(path: &Path, password: &Password, messenger: &Messenger) {
+fn read_again(path: &Path, password: &Password, messenger: &Messenger, audit: &Audit) {
     match secrets::read_again(path) {
         Err(reason) => log::error(&format!("{reason}; the password stays as it was")),
         Ok(text) if password.get().as_deref() == Some(&text) => {
@@ -570,6 +589,7 @@ fn read_again(path: &Path, password: &Password, messenger: &Messenger) {
             log::info(
                 "the password was read again and is another one; connections that have shown the former one stay",
             );
+            audit.tell(Entry::new("password-changed", vec![("file", path.display().to_string().into())]));
             password.set(&text);
             messenger.tell(Control::Password(text));
         }

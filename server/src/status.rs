@@ -42,6 +42,8 @@ pub struct ClusterStatus {
     pub failures_borne: Option<u64>,
     /// Which voters are missing there, and that no further failure is borne, say. Empty if none is.
     pub lacking: String,
+    /// It cannot write its audit trail.
+    pub audit_fails: bool,
     /// Names of all members.
     pub cluster: Vec<String>,
     /// Who leads, as far as this node knows.

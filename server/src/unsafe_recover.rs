@@ -9,6 +9,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::WallTime;
@@ -18,8 +19,10 @@ use storage::{
     Disk, Files, Identity, Journal, JournalOptions, LoadedIdentity, ReadOnlyFolder, StoreView, verify_journal,
 };
 
+use crate::audit::{Entry, Limits, Trail};
 use crate::check::{self, Progress, Severity, Verdict};
 use crate::options::parse_cluster;
+use crate::peer_tls;
 use crate::snapshots;
 use crate::standing::Standing;
 use report::Report;
@@ -132,13 +135,32 @@ fn recover(arguments: &UnsafeRecoverArguments, progress: &mut Progress) -> Resul
     journal.commit(&[&planned.payload]).map_err(|error| {
         format!("the journal cannot be written: {error}. Either nothing was done or all of it: run this again to see")
     })?;
+    let told = note_in_trail(arguments, &standing);
     drop((journal, files));
     let folder = ReadOnlyFolder::open(&arguments.dir).map_err(check::refused)?;
     if !look(&folder)?.is_alone {
         return Err("what was written does not read back as it should: do not start this folder; restore a copy, and report this".to_owned());
     }
     report.is_done = true;
+    // It is done, and that has to be told, too.
+    told.map_err(|text| format!("it was done: this node goes on alone. But {text}"))?;
     Ok(report)
+}
+
+/// Tells the node's audit trail what was done to it.
+fn note_in_trail(arguments: &UnsafeRecoverArguments, standing: &Standing) -> Result<(), String> {
+    let key = peer_tls::load_key(&arguments.dir)?;
+    let fields = vec![
+        ("accept_damage", arguments.accept_damage.into()),
+        ("client", "the command dictum unsafe-recover, on the stopped folder".into()),
+        ("number", standing.me.0.into()),
+    ];
+    let node = &standing.own().name;
+    let told = Trail::open(&arguments.dir, node, Arc::new(key), Limits::default()).and_then(|(mut trail, _)| {
+        trail.push(Entry::new("unsafe-recover", fields));
+        trail.checkpoint()
+    });
+    told.map_err(|error| format!("the audit trail cannot be written: {error}"))
 }
 
 /// Whose folder it is, and under which incarnation.

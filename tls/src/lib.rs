@@ -29,7 +29,7 @@ pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, is_host};
 pub use certified::ClientAuthorities;
 pub use clients::{ClientHandshake, ClientProgress, ClientSession, ClientTls};
 pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
-pub use key::{KeyHash, NodeKey};
+pub use key::{KeyHash, NodeKey, is_signed, sha256};
 pub use secret::ClusterSecret;
 pub use session::Session;
 pub use trust::{Trust, TrustedStream};

@@ -150,7 +150,7 @@ fn begins(node: &Node) -> bool {
 /// A command of a client: true if it waits for a lease, or was refused without one. `on_keys`: of those it is asked again, as they need one where others do not.
 pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>, on_keys: bool) -> bool {
     let lease = &node.access.lease;
-    let is_needed = if on_keys { lease.is_blank && begins(node) } else { lease.is_needed() && !session.is_inside };
+    let is_needed = if on_keys { lease.is_blank && begins(node) } else { lease.is_needed() && !session.is_own() };
     if !is_needed {
         return false;
     }
@@ -210,7 +210,7 @@ fn put_out_listeners(node: &mut Node) {
         let hears = Kind::ALL.into_iter().any(|kind| session.names_of(kind).next().is_some());
         hears || session.is_waiting() || session.tracked.is_some() || node.monitors.contains(&session.id)
     };
-    let sessions = node.sessions.values().flatten().filter(|session| !session.is_inside && listens(session));
+    let sessions = node.sessions.values().flatten().filter(|session| !session.is_own() && listens(session));
     let all: Vec<ConnectionId> = sessions.map(|session| session.id).collect();
     if !all.is_empty() {
         node.probe("access: listeners put out without a lease");

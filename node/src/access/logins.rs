@@ -20,6 +20,12 @@ pub struct Login {
 }
 
 impl Logins {
+    /// Whether it is the name of a user who may do everything.
+    #[must_use]
+    pub fn may_everything(&self, name: &[u8]) -> bool {
+        self.0.get(name).is_some_and(|user| user.rights.has_all())
+    }
+
     pub(super) fn new(users: &BTreeMap<Vec<u8>, Arc<User>>) -> Logins {
         Logins(users.clone())
     }

@@ -10,6 +10,7 @@ use wire::Protocol;
 use super::{Context, Entry, Local, Marks, answers, spec, special};
 use crate::access::log::Refused;
 use crate::access::{self, DEFAULT, User};
+use crate::audit;
 use crate::node::Node;
 use crate::redirect::Redirected;
 use crate::session::{ReplyMode, Session};
@@ -103,6 +104,7 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
             context.session.has_not_selected();
         }
         context.node.note_wrong_password(context.session);
+        audit::login_failed(context.node, context.session, name);
         let command = context.session.last_command.to_ascii_uppercase().into_bytes();
         let refused = Refused { reason: "auth", context: "toplevel", object: command, user: name.to_vec() };
         access::note(context.node, context.session, refused);
@@ -116,6 +118,7 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
     context.session.authenticated = true;
     context.session.has_logged_in = true;
     if !context.session.is_own() {
+        audit::logged_in(context.node, context.session, &user.name);
         context.session.become_user(user);
         if context.session.is_limited {
             // It may not be told any more what its keys become.

@@ -8,6 +8,7 @@ use paxos::{HardState, Input as Step, Restored, RoleName};
 use super::memories::{identity_in_memory, make_odd};
 use super::{Node, place_of};
 use crate::access;
+use crate::audit;
 use crate::below::{FlushJob, Retired};
 use crate::bucket::{Bucket, BucketKind, Named, Policy};
 use crate::commands::config;
@@ -37,7 +38,10 @@ impl Node {
         let settings = ClusterSettings::read(tree);
         let users = self.access.news(tree);
         match (Registry::read(tree), Map::read(tree)) {
-            (Ok(registry), Ok(map)) => (self.registry, self.map) = (registry, map),
+            (Ok(registry), Ok(map)) => {
+                audit::followed_registry(self, &registry);
+                (self.registry, self.map) = (registry, map);
+            }
             _ => {
                 let text = "the council's registry of nodes is not one of this version";
                 self.fatal.get_or_insert_with(|| text.to_owned());
@@ -84,6 +88,7 @@ impl Node {
             }
         }
         self.caches_told &= self.buckets == buckets;
+        audit::followed_buckets(self, &buckets);
         self.buckets = buckets;
         self.buckets_wait = false;
         let gone: Vec<usize> = (0..self.groups.len())

@@ -12,6 +12,7 @@ use super::pings::Pings;
 use super::{Node, PING_EVERY};
 use crate::StartError;
 use crate::access::{AccessControl, lease};
+use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::below::{Retired, Stored};
 use crate::bucket::Bucket;
@@ -180,6 +181,7 @@ impl Node {
             idle_looked_at: base::Time(0),
             settings: ClusterSettings::default(),
             access: AccessControl::new(config.password.as_deref()),
+            audit: Audit::default(),
             pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),
             waiting: WaitingRoom::default(),

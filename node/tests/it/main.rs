@@ -3,6 +3,7 @@
 mod acting;
 mod alone;
 mod as_redis;
+mod audit;
 mod backup;
 mod buckets;
 mod burdens;

@@ -14,8 +14,10 @@ use storage::{
 use super::Progress;
 use super::report::{self, Report, Severity};
 use crate::advice::{OTHER_FOLDER, OTHER_STORE};
+use crate::audit;
 use crate::full_sync;
 use crate::low_disk::RESERVE;
+use crate::peer_tls::KEY_FILE;
 
 /// What to do when memory is lost: a group of one has nobody to ask.
 const OTHERS: &str = "keep the other nodes running and start this one; it gets from them what it lacks (a cluster of one has \
@@ -178,7 +180,17 @@ fn check_names(report: &mut Report, names: &[String], blanks: usize) {
         let text = format!("{unfinished} unfinished files are left from an earlier life");
         report.find(Severity::Note, "folder", text).then("they are removed");
     }
-    let ours = ["LOCK", "identity", "identity.tmp", "store", "lost+found", RESERVE, full_sync::FOLDER];
+    let ours = [
+        "LOCK",
+        "identity",
+        "identity.tmp",
+        "store",
+        "lost+found",
+        RESERVE,
+        full_sync::FOLDER,
+        audit::FOLDER,
+        KEY_FILE,
+    ];
     let strange: Vec<&str> = names
         .iter()
         .map(String::as_str)

@@ -23,6 +23,10 @@ impl EventLoop {
         for line in self.outbox.events.drain(..) {
             log::of_node(&line);
         }
+        // Before anything is sent: what a client has been answered is on its way into the trail.
+        for record in self.outbox.audit.drain(..) {
+            self.audit.tell(record);
+        }
         if let Some(most) = self.outbox.clients_max.take() {
             self.clients_max = most;
         }

@@ -35,6 +35,10 @@ impl EventLoop {
             }
         }
         self.tell_persisted(now);
+        let fails = self.audit.figures().is_failing();
+        if std::mem::replace(&mut self.audit_fails, fails) != fails {
+            self.node.step(now, Input::AuditFails(fails), &mut self.outbox);
+        }
         others
     }
 

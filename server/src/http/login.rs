@@ -75,6 +75,9 @@ pub(super) async fn authenticate(State(api): State<Arc<Api>>, mut request: Reque
     match let_in(&api, shown.as_ref(), certified.name()).await {
         Ok((caller, own)) => {
             if let Some(shown) = shown {
+                if needs_login(&api) && !has_shown.is(&shown) {
+                    api.auditor.logged_in(Some(&shown), remote.map(Remote));
+                }
                 has_shown.note(shown);
             }
             request.extensions_mut().insert(caller);
@@ -84,6 +87,7 @@ pub(super) async fn authenticate(State(api): State<Arc<Api>>, mut request: Reque
         Err(problem) => {
             if let Some(guesser) = remote.filter(|_| shown.is_some() && problem.status == StatusCode::UNAUTHORIZED) {
                 api.guesses.note(guesser.ip());
+                api.auditor.login_failed(shown.as_ref(), remote.map(Remote));
                 api.page_log.tell(remote, &problem);
             }
             problem.into_response()

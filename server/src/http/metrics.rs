@@ -23,6 +23,7 @@ use super::health::{fetch_info, fetch_status};
 use super::login::Caller;
 use super::problem::Problem;
 use super::request::Query;
+use crate::audit::Audit;
 use crate::journal::sync_times::{BOUNDS, SyncTimes};
 use crate::status::{ClusterStatus, NodeStatus, PartitionStatus};
 use exposition::Exposition;
@@ -106,6 +107,7 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>, caller: Caller, uri: Ur
     write_http(&mut text, &api.counts);
     text.family("dictum_http_auth_failures_total", "counter", "Wrong passwords, and names of no user, over HTTP.");
     text.sample(&[], api.guesses.count());
+    write_audit(&mut text, api.auditor.trail());
     let text = text.into_text().expect("a string takes all text");
     Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
 }
@@ -116,6 +118,18 @@ fn if_there<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
         Err(problem) if problem.status == StatusCode::FORBIDDEN => Err(problem),
         answer => Ok(answer.ok()),
     }
+}
+
+fn write_audit(out: &mut Exposition, audit: &Audit) {
+    let figures = audit.figures();
+    let text = "Records that were written to the audit trail since the start.";
+    out.one("dictum_audit_records_total", "counter", text, figures.records());
+    let text = "Writes and syncs of the audit trail that have failed.";
+    out.one("dictum_audit_errors_total", "counter", text, figures.errors());
+    let text = "Events that found no room in the audit trail: too many, or the disk has failed.";
+    out.one("dictum_audit_left_out_total", "counter", text, figures.left_out());
+    let text = "Whether the last attempt to write to the audit trail has failed.";
+    out.one("dictum_audit_failing", "gauge", text, u8::from(figures.is_failing()));
 }
 
 fn write_status(out: &mut Exposition, status: &ClusterStatus) {

@@ -5,8 +5,10 @@
 //!   bytes through URLs and JSON, [`client`] keeps the connections to the node.
 //! - [`place`] tells which bucket and key a request is about, [`levels`] how safe and how new it wants them.
 //! - [`web_pages`] judges every request first: no web page gets further that is not meant to.
+//! - [`audit`] tells the audit trail who has come, and reads it.
 //! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`nodes`], [`health`], [`metrics`]; [`openapi`] describes them.
 
+mod audit;
 mod body;
 mod buckets;
 mod client;
@@ -44,10 +46,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::Value;
 
+use crate::audit::Audit;
 use crate::bridge::Bridge;
 use crate::client_tls::ClientSecurity;
 use crate::journal::sync_times::SyncTimes;
 use crate::secrets::{Password, SharedLogins};
+use audit::Auditor;
 use client::Pool;
 use connections::Connections;
 use door::{Door, Visit};
@@ -95,6 +99,8 @@ pub struct HttpOptions {
     pub dir: PathBuf,
     /// How clients are spoken to under TLS, if they are.
     pub(crate) clients_by: Option<ClientSecurity>,
+    /// The audit trail of the node.
+    pub(crate) audit: Audit,
 }
 
 /// What every handler works with.
@@ -104,6 +110,7 @@ struct Api {
     counts: HttpCounts,
     page_log: PageLog,
     guesses: Guesses,
+    auditor: Auditor,
     options: HttpOptions,
 }
 
@@ -204,6 +211,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         counts: HttpCounts::default(),
         page_log: PageLog::default(),
         guesses: Guesses::default(),
+        auditor: Auditor::new(options.audit.clone()),
         options,
     });
     let (router, description) = OpenApiRouter::with_openapi(openapi::head())
@@ -224,6 +232,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::status))
+        .routes(routes!(audit::audit))
         .routes(routes!(metrics::metrics))
         .split_for_parts();
     let description = openapi::complete(description, OPEN_PATHS, needs_password);
@@ -239,6 +248,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .route("/openapi.json", axum::routing::get(describe))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), audit::note_orders))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), login::authenticate))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), web_pages::keep_out))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), metrics::count))

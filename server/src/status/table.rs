@@ -57,6 +57,10 @@ pub fn table(status: &ClusterStatus, output: Output) -> String {
                 .expect("a string takes all text");
         }
     }
+    if status.audit_fails {
+        let text = "cannot write its audit trail: its log says why. Events wait in memory, and are left out and counted when they are too many";
+        writeln!(out, "\n{} {text}.", status.node).expect("a string takes all text");
+    }
     if !status.refuses.is_empty() {
         let why = status.refuses.trim_start_matches("MISCONF ");
         writeln!(out, "\n{} refuses writes: {why}.", status.node).expect("a string takes all text");

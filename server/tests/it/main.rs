@@ -1,5 +1,6 @@
 //! The tests of `server` from outside, as one program: a file each, so that each crate is linked to them once.
 
+mod audit;
 mod backup;
 mod buckets;
 mod burdens;

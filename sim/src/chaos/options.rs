@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 63] = [
+pub const PLANTED: [(&str, Planted); 64] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -63,6 +63,7 @@ pub const PLANTED: [(&str, Planted); 63] = [
     ("rights-kept", Planted::RightsKept),
     ("answers-before-all", Planted::AnswersBeforeAll),
     ("endless-lease", Planted::EndlessLease),
+    ("audit-forgotten", Planted::AuditForgotten),
     ("low-disk-grows", Planted::LowDiskGrows),
     ("low-disk-frees-nothing", Planted::LowDiskFreesNothing),
     ("feature-too-soon", Planted::FeatureTooSoon),

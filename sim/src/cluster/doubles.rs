@@ -308,6 +308,7 @@ impl<N: Door> Cluster<N> {
         let peers = std::mem::take(&mut running.outbox.peers);
         let events = std::mem::take(&mut running.outbox.events);
         running.outbox.roll = None;
+        running.outbox.audit.clear();
         let fatal = running.outbox.fatal.take();
         let stopped = std::mem::take(&mut running.outbox.stopped);
         let wake = running.outbox.wake_at.take().map(|time| running.clock.when(time).max(now));

@@ -3,12 +3,13 @@
 //!
 //! - Nobody is ever given what none of the rules that there were for his user allows.
 //! - Once the operator has been answered `OK` to the order that takes everything from a user, no node carries out a command that is said as this user from then on.
+//! - Each failed login and each order of the operator that a node answers has its record for the audit trail in the same turn.
 //! - Wherever a connection is somebody, it has the rights that its node knows for him; in the calm at the end all nodes know the same.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{NodeId, Rng};
-use node::{ConnectionId, Listener};
+use node::{AuditEvent, ConnectionId, Listener};
 use wire::{ReplyLimits, ReplyParser, Value};
 
 use super::Cluster;
@@ -17,11 +18,12 @@ use crate::door::Door;
 use crate::process::{Happening, name_of};
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 4] = [SERVED, REFUSED, PUT_OUT, TRIED];
+pub(crate) const PROBES: [&str; 5] = [SERVED, REFUSED, PUT_OUT, TRIED, AUDITED];
 const SERVED: &str = "sim: a guest was given what its user may have";
 const REFUSED: &str = "sim: a guest was refused what its user may not have";
 const PUT_OUT: &str = "sim: a guest was put out";
 const TRIED: &str = "sim: a guest tried a command after all was taken from its user";
+const AUDITED: &str = "sim: a failed login or an order was told for the audit trail";
 
 /// Numbers of their connections begin here: above those of conversations.
 const FIRST: u64 = 1 << 61;
@@ -306,9 +308,20 @@ impl<N: Door> Cluster<N> {
         close: &mut Vec<ConnectionId>,
         pause: &mut Vec<(ConnectionId, bool)>,
     ) {
+        let audit = self.machine(node).running.as_mut().map(|running| std::mem::take(&mut running.outbox.audit));
         if !self.chaos.users {
             return;
         }
+        // Logins that have failed, and the operator's orders: answered, and told for the audit trail with the answer.
+        let mut told = [0_usize; 2];
+        for record in audit.unwrap_or_default() {
+            match record.event {
+                AuditEvent::LoginFailed(_) => told[0] += 1,
+                AuditEvent::Ordered { .. } => told[1] += 1,
+                _ => {}
+            }
+        }
+        let mut answered = [0_usize; 2];
         let is_ours = |connection: &ConnectionId| connection.0 >= FIRST;
         pause.retain(|(connection, _)| !is_ours(connection));
         let heard: Vec<(ConnectionId, Vec<u8>)> =
@@ -323,6 +336,7 @@ impl<N: Door> Cluster<N> {
             let Some(guest) = guests.held.iter_mut().find(|guest| guest.connection == connection.0) else {
                 // The operator has its answer.
                 answers.push((connection, !bytes.starts_with(b"-")));
+                answered[1] += 1;
                 left.push(connection);
                 continue;
             };
@@ -337,6 +351,7 @@ impl<N: Door> Cluster<N> {
                 if !guest.is_in {
                     guest.is_in = !is_refused;
                     if is_refused {
+                        answered[0] += 1;
                         left.push(ConnectionId(guest.connection));
                     }
                     continue;
@@ -349,6 +364,18 @@ impl<N: Door> Cluster<N> {
                 }
             }
         }
+        if answered[0] > told[0] || answered[1] > told[1] {
+            let text = format!(
+                "{} has answered {} failed logins and {} orders, and told {} and {} for the audit trail",
+                name_of(node),
+                answered[0],
+                answered[1],
+                told[0],
+                told[1]
+            );
+            self.violations.push(("audit", text));
+        }
+        *self.probes.entry(AUDITED).or_default() += (answered[0] + answered[1]) as u64;
         for connection in &closed {
             let before = guests.held.len();
             guests.held.retain(|guest| guest.connection != connection.0);

@@ -412,6 +412,11 @@ fn endless_lease() {
 }
 
 #[test]
+fn audit_forgotten() {
+    is_found_by(Planted::AuditForgotten, 10, &[Fault::Users], "audit");
+}
+
+#[test]
 fn low_disk_frees_nothing() {
     is_found_by(Planted::LowDiskFreesNothing, 10, &[Fault::DiskLow], "room");
 }

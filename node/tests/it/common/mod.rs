@@ -10,8 +10,8 @@ use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{
-    BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox, ReceiveJob, Recovered,
-    Voters,
+    AuditEvent, BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox, ReceiveJob,
+    Recovered, Voters,
 };
 
 pub use errands::Talk;
@@ -133,6 +133,8 @@ pub struct Cluster {
     errands_begun: u64,
     /// Clients that are to be sent all keys.
     pub full_syncs: Vec<FullSync>,
+    /// What nodes have told for their audit trails.
+    pub audited: Vec<(u16, AuditEvent)>,
     /// Nodes whose processes have ended as they should.
     pub stopped: Vec<u16>,
     /// A node from and to which messages take so long.
@@ -197,6 +199,7 @@ impl Cluster {
             back_from_work: Vec::new(),
             errands: Vec::new(),
             full_syncs: Vec::new(),
+            audited: Vec::new(),
             errands_begun: 0,
             stopped: Vec::new(),
             distant: None,
@@ -384,6 +387,7 @@ impl Cluster {
             self.begin_errand(me, errand);
         }
         self.full_syncs.extend(out.full_syncs);
+        self.audited.extend(out.audit.into_iter().map(|record| (me, record.event)));
         if let Some(last) = out.journal.last() {
             self.persisted.insert(me, last.number);
         }

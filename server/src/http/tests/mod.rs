@@ -22,6 +22,7 @@ struct Server {
     node: FakeNode,
     router: Router,
     runtime: tokio::runtime::Runtime,
+    _folder: tempfile::TempDir,
 }
 
 struct Answer {
@@ -61,6 +62,9 @@ impl Server {
         visitors: super::Visitors,
     ) -> Server {
         let (node, bridge) = FakeNode::start();
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = tls::NodeKey::generate().expect("a key");
+        let trail = crate::audit::Audit::start(folder.path(), "n1", key, crate::audit::Limits::default());
         let options = HttpOptions {
             node: "n1".to_owned(),
             value_bytes_max,
@@ -72,9 +76,10 @@ impl Server {
             visitors,
             connections_max: 100,
             clients_by: None,
+            audit: trail.expect("an audit trail"),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        Server { node, router: router(bridge, options), runtime }
+        Server { node, router: router(bridge, options), runtime, _folder: folder }
     }
 
     fn ask(&self, line: &str) -> Answer {
@@ -460,6 +465,7 @@ fn the_description_names_every_route_and_status() {
         ("/v1/nodes/pause", "post", &["204"]),
         ("/v1/nodes/resume", "post", &["204"]),
         ("/v1/status", "get", &["200"]),
+        ("/v1/audit", "get", &["200"]),
         ("/metrics", "get", &["200"]),
         ("/livez", "get", &["200"]),
         ("/readyz", "get", &["200"]),
@@ -470,7 +476,7 @@ fn the_description_names_every_route_and_status() {
         }
         assert!(responses["401"].is_null(), "no password, no 401");
     }
-    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(19));
+    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(20));
     assert!(description["components"]["schemas"]["Problem"].is_object());
     let guarded = Server::with(Some("secret"), 1000, Duration::from_secs(5)).ask("GET /openapi.json").json();
     assert!(guarded["paths"]["/getValue"]["get"]["responses"]["401"].is_object());

@@ -1,0 +1,212 @@
+//! What an auditor asks a node for: logins, refusals, orders, and what became of them.
+//!
+//! ```text
+//!   AUTH, HELLO, refusals ─┐
+//!   orders and FLUSH… ─────┼─► Audit ─► Outbox::audit ─► the owner writes it (server/src/audit/)
+//!   the council's log ─────┘
+//! ```
+//! The record of an answer stands in the same [`crate::Outbox`] as the answer, so an owner that takes records first never answers what it has no record of.
+//!
+//! 1. A login, a failed login and a refusal are told when they are answered. Each of these three kinds has an [`Allowance`], and so have orders that do not go to the council: a client can cause them without
+//!    end, and must not fill its node's disk, nor push older records out of it. What was over is counted and told.
+//! 2. An order (`ACL SETUSER`, `CONFIG SET`, `DICTUM.BUCKET …`, `DICTUM.NODE …`, `FLUSHALL`, …) is told with its outcome, at the node that its client is connected to.
+//! 3. What the council's log has changed every node tells again, as it follows that log: so a record of it stands on more disks than that of the node that was asked.
+
+mod allowance;
+mod glue;
+mod shown;
+
+use std::collections::BTreeMap;
+
+use base::{NodeId, PartitionId, Position, Time, WallTime};
+
+use crate::door::ConnectionId;
+pub use allowance::Allowance;
+pub(crate) use glue::{
+    answered, asked, closed, end, followed_buckets, followed_registry, followed_users, logged_in, login_failed,
+    refused, tick, took,
+};
+
+/// Most orders whose answer is awaited; those beyond are told at once.
+const PENDING_MAX: usize = 10_000;
+/// Most names in one record.
+const NAMES_MAX: usize = 64;
+
+/// An event, and the machine's clock when it happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditRecord {
+    /// The machine's own clock, in milliseconds since the Unix epoch.
+    pub at: WallTime,
+    /// The event.
+    pub event: AuditEvent,
+}
+
+/// The client behind an event.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Actor {
+    /// The name of the user, escaped. After a failed login: the name that was tried.
+    pub user: String,
+    /// The address of the client, as `CLIENT LIST` has it.
+    pub client: String,
+}
+
+/// Events for the audit trail. All texts are printable ASCII: bytes of clients are escaped as `wire::quote` does. None has a password.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AuditEvent {
+    /// A client has shown a user's password.
+    LoggedIn(Actor),
+    /// A client has shown a wrong password, or the name of no user.
+    LoginFailed(Actor),
+    /// A command was refused by the rights of its user.
+    Refused {
+        /// The client.
+        by: Actor,
+        /// `command`, `key`, `channel` or `database`.
+        reason: &'static str,
+        /// The command, key, channel or bucket.
+        object: String,
+    },
+    /// An order was answered.
+    Ordered {
+        /// The client.
+        by: Actor,
+        /// The words of the command, shortened, without passwords.
+        words: Vec<String>,
+        /// `ok`, the error that the client was told, or why no answer is known.
+        outcome: String,
+    },
+    /// This node goes by other users than before.
+    UsersFollowed {
+        /// The users that were made, changed or deleted.
+        users: Vec<String>,
+        /// How many more there were.
+        more: usize,
+    },
+    /// The council has taken in a node.
+    NodeJoined {
+        /// Its number.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// The address where other nodes reach it.
+        address: String,
+    },
+    /// The council has removed a node.
+    NodeRemoved {
+        /// Its number.
+        node: NodeId,
+    },
+    /// The council has a new bucket.
+    BucketMade {
+        /// Its name.
+        name: String,
+    },
+    /// The council has changed the settings of a bucket.
+    BucketChanged {
+        /// Its name.
+        name: String,
+    },
+    /// The council has dropped a bucket.
+    BucketDropped {
+        /// Its name.
+        name: String,
+    },
+    /// The council was told of an entry that was stepped over.
+    SteppedOver {
+        /// The partition.
+        partition: PartitionId,
+        /// Where the entry stood in its log.
+        position: Position,
+        /// The checksum of the entry.
+        digest: u64,
+    },
+    /// A node has gone on without all others (`dictum unsafe-recover`).
+    WentAlone {
+        /// The node.
+        node: NodeId,
+    },
+    /// Events of a kind were so many that not all of them were told.
+    LeftOut {
+        /// The kind, as [`AuditEvent::kind`] names it.
+        of: &'static str,
+        /// How many were left out since the last such record.
+        count: u64,
+    },
+}
+
+impl AuditEvent {
+    /// The kind of the event, as it stands in records.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            AuditEvent::LoggedIn(_) => LOGIN,
+            AuditEvent::LoginFailed(_) => LOGIN_FAILED,
+            AuditEvent::Refused { .. } => REFUSED,
+            AuditEvent::Ordered { .. } => ORDER,
+            AuditEvent::UsersFollowed { .. } => "users-followed",
+            AuditEvent::NodeJoined { .. } => "node-joined",
+            AuditEvent::NodeRemoved { .. } => "node-removed",
+            AuditEvent::BucketMade { .. } => "bucket-made",
+            AuditEvent::BucketChanged { .. } => "bucket-changed",
+            AuditEvent::BucketDropped { .. } => "bucket-dropped",
+            AuditEvent::SteppedOver { .. } => "stepped-over",
+            AuditEvent::WentAlone { .. } => "unsafe-recover",
+            AuditEvent::LeftOut { .. } => "left-out",
+        }
+    }
+}
+
+const LOGIN: &str = "login";
+const LOGIN_FAILED: &str = "login-failed";
+const REFUSED: &str = "refused";
+const ORDER: &str = "order";
+
+/// Orders that were taken together: one, or those of a transaction.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    by: Actor,
+    /// The words of each, as they are shown.
+    orders: Vec<Vec<String>>,
+    /// They stand in a transaction, and are done all together or not at all.
+    is_transaction: bool,
+    /// How many slots the connection had opened before.
+    opened: u64,
+}
+
+/// The audit trail of a node, until its owner has it.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    /// The owner cannot write the trail.
+    pub fails: bool,
+    /// For the owner.
+    new: Vec<AuditRecord>,
+    logins: Allowance,
+    failures: Allowance,
+    refusals: Allowance,
+    /// Of orders that are not the council's, or were refused at once.
+    others: Allowance,
+    /// Orders that are on their way, by the slot of their answer.
+    pending: BTreeMap<(ConnectionId, u64), Asked>,
+    /// The error that the command was told which is being carried out.
+    error: Option<String>,
+    /// The council's state was looked at once: what differs from then on is news.
+    has_followed: bool,
+    /// When the next look is due whether something was left out.
+    next_report: Time,
+}
+
+impl Audit {
+    /// The records since the last call, in order.
+    pub(crate) fn take(&mut self, out: &mut Vec<AuditRecord>) {
+        out.append(&mut self.new);
+    }
+
+    /// The command that is being carried out was told an error.
+    pub(crate) fn note_error(&mut self, error: &data::Failure) {
+        self.error = Some(shown::error(error));
+    }
+
+    fn push(&mut self, at: WallTime, event: AuditEvent) {
+        self.new.push(AuditRecord { at, event });
+    }
+}

@@ -1,0 +1,189 @@
+//! Commands and names of clients as they stand in the audit trail: printable, short, without passwords.
+
+use crate::access::rules::digest_of;
+
+/// Longest word that is kept whole, in bytes.
+const WORD_BYTES_MAX: usize = 512;
+/// Most bytes of the words of one order, as they are shown; the rest has a digest.
+const ORDER_BYTES_MAX: usize = 16 * 1024;
+
+const REDACTED: &str = "(redacted)";
+
+/// Bytes of a client: printable ASCII, everything else escaped.
+pub(super) fn bytes(bytes: &[u8]) -> String {
+    let (kept, rest) = bytes.split_at(bytes.len().min(WORD_BYTES_MAX));
+    let quoted = wire::quote(kept);
+    let mut text = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted).to_owned();
+    if !rest.is_empty() {
+        text += &format!("... ({} more bytes)", rest.len());
+    }
+    text
+}
+
+/// Whether words are an order. Asked for every command, so that most are told apart by the length of their names.
+pub(super) fn is_order(words: &[&[u8]]) -> bool {
+    let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+    match words.first().map_or(0, |name| name.len()) {
+        3 => is(0, "acl") && (is(1, "setuser") || is(1, "deluser")),
+        4 => is(0, "sync"),
+        5 => is(0, "psync"),
+        6 => is(0, "config") && is(1, "set"),
+        7 => is(0, "flushdb") || is(0, "monitor"),
+        8 => is(0, "flushall") || is(0, "shutdown"),
+        11 if is(0, "dictum.node") => !["list", "settings", "help"].iter().any(|word| is(1, word)),
+        11 => is(0, "dictum.once") && words.len() > 2 && is_order(&words[2..]),
+        13 if is(0, "dictum.bucket") => ["create", "set", "drop"].iter().any(|word| is(1, word)),
+        13 => is(0, "dictum.backup") && is(1, "open"),
+        14 => is(0, "dictum.settime"),
+        _ => false,
+    }
+}
+
+/// Whether the name of a command may be that of an order, or of a transaction that has one in it.
+pub(super) fn may_be_order(name: &[u8]) -> bool {
+    matches!(name.len(), 3..=8 | 11 | 13 | 14)
+        && matches!(name.first(), Some(b'a' | b'A' | b'c' | b'C' | b'd' | b'D' | b'e' | b'E' | b'f' | b'F'))
+        || matches!(name.first(), Some(b'm' | b'M' | b'p' | b'P' | b's' | b'S')) && matches!(name.len(), 4 | 5 | 7 | 8)
+}
+
+/// Whether an order is decided by the council: each costs its client a round of the nodes.
+pub(super) fn is_of_council(order: &[String]) -> bool {
+    let names = ["acl", "config", "dictum.node", "dictum.bucket"];
+    order.first().is_some_and(|name| names.iter().any(|of| name.eq_ignore_ascii_case(of)))
+}
+
+/// An error as a client was told it. Rules of users are left out: a digest of a password may be among them.
+pub(super) fn error(error: &data::Failure) -> String {
+    let text = error.to_string();
+    bytes(text.split_once(" modifier '").map_or(text.as_str(), |(start, _)| start).as_bytes())
+}
+
+/// The words of an order as they are shown.
+pub(super) fn order(words: &[&[u8]]) -> Vec<String> {
+    let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+    let is_rules = is(0, "acl") && is(1, "setuser");
+    let is_settings = is(0, "config");
+    let is_join = is(0, "dictum.node") && is(1, "join");
+    let hides = |place: usize, word: &[u8]| match place {
+        // Passwords and their digests. Other words of `ACL SETUSER` were found to be rules before they are shown (`refused`).
+        3.. if is_rules => matches!(word.first(), Some(b'>' | b'<' | b'#' | b'!')),
+        3.. if is_settings && place % 2 == 1 => is_secret_setting(words[place - 1]),
+        2 => is_join,
+        _ => false,
+    };
+    let shown = words.iter().enumerate().map(|(place, word)| match hides(place, word) {
+        true if is_rules => format!("{}{REDACTED}", char::from(word[0])),
+        true => REDACTED.to_owned(),
+        false => bytes(word),
+    });
+    let mut out: Vec<String> = Vec::new();
+    let (mut rest, mut left, mut count) = (String::new(), ORDER_BYTES_MAX, 0);
+    for word in shown {
+        if count == 0 && word.len() <= left {
+            left -= word.len();
+            out.push(word);
+        } else {
+            count += 1;
+            rest += &word;
+            rest.push(' ');
+        }
+    }
+    if count > 0 {
+        out.push(format!("... ({count} more words; SHA-256 of what would be shown: {})", digest_of(rest.as_bytes())));
+    }
+    out
+}
+
+/// The words of an order that was refused at once. What is no rule and no setting may be a password in the wrong place.
+pub(super) fn refused(order: &mut Vec<String>) {
+    let is = |place: usize, word: &str| order.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word));
+    if (is(0, "acl") || is(0, "config")) && order.len() > 3 {
+        order.truncate(3);
+        order.push(REDACTED.to_owned());
+    }
+}
+
+/// Whether the value of a setting is one, by its name.
+fn is_secret_setting(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    [&b"pass"[..], b"auth", b"secret", b"token"]
+        .iter()
+        .any(|part| name.windows(part.len()).any(|window| window == *part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<&[u8]> {
+        text.split(' ').map(str::as_bytes).collect()
+    }
+
+    #[test]
+    fn orders_are_told_from_other_commands() {
+        for text in [
+            "ACL SETUSER ann on",
+            "acl deluser ann",
+            "CONFIG SET maxclients 5",
+            "FlushAll",
+            "flushdb ASYNC",
+            "SHUTDOWN",
+            "MONITOR",
+            "SYNC",
+            "PSYNC ? -1",
+            "DICTUM.NODE REMOVE n3",
+            "dictum.node token",
+            "DICTUM.BUCKET CREATE shop",
+            "DICTUM.ONCE id FLUSHALL",
+            "DICTUM.SETTIME",
+            "DICTUM.BACKUP OPEN",
+        ] {
+            assert!(is_order(&words(text)) && may_be_order(words(text)[0]), "{text}");
+        }
+        for text in [
+            "GET a",
+            "SET flushall 1",
+            "ACL LIST",
+            "ACL",
+            "CONFIG GET *",
+            "DICTUM.NODE LIST",
+            "DICTUM.BUCKET LIST",
+            "DICTUM.BACKUP NEXT",
+            "DICTUM.ONCE id",
+            "DICTUM.ONCE id SET a b",
+            "FLUSHALLX",
+            "",
+        ] {
+            assert!(!is_order(&words(text)), "{text}");
+        }
+        assert!(!is_order(&[]) && may_be_order(b"EXEC"));
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        let shown = |text: &str| order(&words(text)).join(" ");
+        assert_eq!(
+            shown("ACL SETUSER ann on >hunter2 <old #0123 !0123 ~a:* (+get ~b)"),
+            "ACL SETUSER ann on >(redacted) <(redacted) #(redacted) !(redacted) ~a:* (+get ~b)"
+        );
+        assert_eq!(
+            shown("CONFIG SET maxclients 5 requirepass hunter2"),
+            "CONFIG SET maxclients 5 requirepass (redacted)"
+        );
+        assert_eq!(shown("DICTUM.NODE JOIN tok n4 host:1 5"), "DICTUM.NODE JOIN (redacted) n4 host:1 5");
+        let mut wrong = order(&words("ACL SETUSER ann hunter2"));
+        refused(&mut wrong);
+        assert_eq!(wrong.join(" "), "ACL SETUSER ann (redacted)");
+    }
+
+    #[test]
+    fn words_are_printable_and_bounded() {
+        assert_eq!(order(&[b"FLUSHALL", b"\x1b[31m\n\xff\""]), ["FLUSHALL", "\\x1b[31m\\n\\xff\\\""]);
+        let long = vec![0_u8; 100_000];
+        assert!(bytes(&long).len() < 4 * WORD_BYTES_MAX + 30);
+        let many: Vec<&[u8]> = std::iter::repeat_n(&long[..500], 1000).collect();
+        let shown = order(&many);
+        assert!(shown.iter().map(String::len).sum::<usize>() < ORDER_BYTES_MAX + 200);
+        assert!(shown.last().is_some_and(|last| last.contains("more words; SHA-256")));
+    }
+}
