@@ -158,7 +158,9 @@ impl Node {
         encode: impl FnOnce(&mut Vec<u8>),
     ) {
         let arrived = self.now.time;
-        let deadline = arrived + self.config.request_timeout;
+        // Behind a lease the command waits once more.
+        let patience = if session.has_asked_for_lease { 2 } else { 1 };
+        let deadline = arrived + self.config.request_timeout / patience;
         let floor = self.floor(session, g, kind);
         let is_away = self.groups[g].elsewhere.is_some();
         let tracks = session.tracked.as_deref().is_some_and(Tracked::notes_reads);

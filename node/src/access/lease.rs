@@ -2,7 +2,7 @@
 //!
 //! 1. A node knows since when it lacks nothing of the council: it asks for a read position of the council's log, and its state comes to that position. All that was
 //!    decided before it asked is in its state then. From the moment at which it asked it goes by these users for [`TERM`]; this is its *lease*, which it renews every
-//!    [`RENEWED_EVERY`]. Without a lease it carries out no command of a client: the command waits for a lease, as long as any command waits for a leader.
+//!    [`RENEWED_EVERY`]. Without a lease it carries out no command of a client: the command waits for a lease, half as long as a command waits for a leader.
 //! 2. A change is answered once every other node has said in a ping that it has applied the change and has it on its disk. A node that does not say so may be cut
 //!    off or gone: after [`TERM`] and [`SPARE`] it has no lease that is from before the change, and cannot get one without the change.
 //! 3. While the council has no users nodes need no lease, so that who uses none does not depend on the council. That ends when a node applies the first change. A change of
@@ -134,8 +134,14 @@ fn is_about_users(payload: &[u8], newest: u16) -> bool {
 }
 
 /// What is answered without one: it tells nothing, and changes nothing but the connection itself.
-pub(crate) fn needs_none(name: &[u8]) -> bool {
-    [&b"ping"[..], b"quit", b"reset"].iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
+pub(crate) fn needs_none(words: &[&[u8]]) -> bool {
+    let is = |name: &[u8], allowed: &[&[u8]]| allowed.iter().any(|allowed| name.eq_ignore_ascii_case(allowed));
+    match words {
+        [name] => is(name, &[b"ping", b"quit", b"reset", b"hello"]),
+        // Without a user and a password.
+        [name, _] => is(name, &[b"ping", b"hello"]),
+        _ => false,
+    }
 }
 
 /// The council's replica of this node is one that has to hear of everything from others. (A founder of a new cluster hears of nothing: there is nothing.)
@@ -166,10 +172,11 @@ pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: Arguments
         node.refuse(session, &LAPSED);
     } else if session.aim_at(COUNCIL.bucket, arguments) {
         // Its answer is of no interest: that there is one renews the lease.
+        session.has_asked_for_lease = true;
         let asked = node.submit_read(session, COUNCIL, ReadKind::Buckets, |_| ());
+        session.has_asked_for_lease = asked.is_some();
         if let Some(slot) = asked {
             node.probe("access: a command waited for a lease");
-            session.has_asked_for_lease = true;
             session.silence(slot);
             session.deferred = Some(arguments.to_owned());
             session.block = Some(Block::Slot(slot));

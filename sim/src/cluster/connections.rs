@@ -52,6 +52,9 @@ pub(super) enum Owner {
     Restless(usize),
 }
 
+/// How a node refuses what is said while it does not know who may do what.
+const NO_LEASE: &[u8] = b"-CLUSTERDOWN this node has not heard from the council lately";
+
 impl<N: Door> Cluster<N> {
     pub(super) fn with_client(&mut self, client: usize, act: impl FnOnce(&mut Self, &mut Wishes)) {
         let mut wishes = Wishes::default();
@@ -365,6 +368,13 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [12, client as u64, number, digest], || {
             format!("client {client} connection {number} > {}", wire::quote(&bytes[..bytes.len().min(200)]))
         });
+        if matches!(self.owner_of(client), Owner::Caller(_))
+            && bytes.windows(NO_LEASE.len()).any(|text| text == NO_LEASE)
+        {
+            // Whatever it was: who has said several things cannot know which of them was refused, and begins anew.
+            self.abandon(number);
+            return self.on_connection_closed(client, number);
+        }
         match self.owner_of(client) {
             Owner::Client(_) => self.with_client(client, |world, wishes| {
                 world.clients[client].on_bytes(&bytes, world.now, &mut world.record, wishes);
