@@ -68,6 +68,12 @@ impl User {
         self.rules.is_on && (self.rules.no_password || fits)
     }
 
+    /// True if whoever was let in as the other one would be let in as this one.
+    fn lets_in_as(&self, other: &User) -> bool {
+        let of = |user: &User| (user.rules.is_on, user.rules.no_password, user.rules.passwords.clone());
+        of(self) == of(other)
+    }
+
     /// True if a connection is this user without a password.
     fn is_open(&self) -> bool {
         self.rules.is_on && self.rules.no_password
@@ -229,10 +235,14 @@ fn renew(node: &mut Node, stored: Users) {
     let is_open = node.access.is_open();
     for session in node.sessions.values_mut().flatten().filter(|session| !session.is_own()) {
         // It came in without a password, and now `default` needs one.
+        let was_let_in = session.authenticated;
         session.authenticated &= session.has_logged_in || is_open;
+        let is_put_out = was_let_in && !session.authenticated;
         match node.access.users.get(&session.user.name) {
             Some(user) if Arc::ptr_eq(user, &session.user) => {}
             Some(user) => {
+                // HTTP has let its client in by what the user was before.
+                let is_let_in_anew = session.acts_for_user && !user.lets_in_as(&session.user);
                 session.become_user(Arc::clone(user));
                 // Subscriptions, MONITOR, waits and tracking go on without a further command, so they are judged now.
                 let may = |words: &[&[u8]]| user.rights.check(words, String::new).is_ok();
@@ -241,7 +251,13 @@ fn renew(node: &mut Node, stored: Users) {
                     .all(|kind| session.names_of(kind).all(|name| user.rights.may_listen(name, kind)));
                 let sees = !node.monitors.contains(&session.id) || may(&[b"monitor"]);
                 let goes_on = session.is_waiting() || session.tracked.is_some();
-                if !hears || !sees || (goes_on && !user.rights.has_all()) {
+                let gets_anything = goes_on || node.monitors.contains(&session.id) || session.listens();
+                if is_let_in_anew
+                    || (is_put_out && gets_anything)
+                    || !hears
+                    || !sees
+                    || (goes_on && !user.rights.has_all())
+                {
                     gone.push(session.id);
                 }
             }

@@ -69,7 +69,10 @@ impl Node {
         }
         if session.aim_at(COUNCIL.bucket, arguments) {
             // Its answer is of no interest, and chooses nothing: what counts is that this node has followed the council until then.
+            let mode = session.reply_mode;
             let asked = self.submit_read(session, COUNCIL, ReadKind::Buckets, |out| out.extend_from_slice(user));
+            // It is no command of the client, whose next reply may be one that it does not want.
+            session.reply_mode = mode;
             // Without an answer the command is answered as it can be.
             if let Some(slot) = asked {
                 session.choice.has_asked = true;

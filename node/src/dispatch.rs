@@ -203,7 +203,7 @@ impl Node {
             }
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
-        if !lease::needs_none(words) && lease::waits(self, session, arguments, false) {
+        if !lease::needs_none(words) && lease::waits(self, session, arguments) {
             return;
         }
         if self.waits_as_guess(session, arguments, words) {
@@ -232,9 +232,6 @@ impl Node {
             return self.queue(session, arguments, words);
         }
         if let Some(entry) = data::lookup(name) {
-            if lease::waits(self, session, arguments, true) {
-                return;
-            }
             session.last_command = entry.spec.name_of(words);
             self.carrying = session.last_command;
             let is_copy = entry.spec.name == "copy" && session.redirected.is_none();

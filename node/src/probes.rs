@@ -134,6 +134,7 @@ const NODE_PROBES: &[&str] = &[
     "access: a command was refused",
     "access: connections closed whose rights were taken",
     "access: a command waited for a lease",
+    "access: clients of a founder put out that is none",
     "access: a command was refused without a lease",
     "access: listeners put out without a lease",
     "access: a change was confirmed by all",

@@ -66,6 +66,7 @@ impl Node {
                 node.settle_copies(g);
                 node.settle_reads(g);
             });
+            lease::look(self);
             lease::settle_changes(self);
             self.look_at_waits();
             self.serve_waiting();

@@ -8,7 +8,8 @@
 //! 3. While the council has no users nodes need no lease, so that who uses none does not depend on the council. That ends when a node applies the first change. A change of
 //!    `default` is therefore an error, and says so, as long as a node has not confirmed that it has rules for `default`: time alone takes no lease from that one.
 //! 4. A node that starts needs a lease if its state has users, or if the end of its log has orders about users that are not known to be decided. One whose folder is
-//!    empty needs one for commands on keys, if there is a council that it has yet to hear of.
+//!    empty needs one once it knows that there is a council of which it has yet to hear. A founder with an empty folder takes the cluster for a new one until then;
+//!    its clients are put out at that moment, and what they have ordered is forgotten, as nothing of it has left the node.
 //!
 //! What this needs of clocks: that one of them takes less than [`SPARE`] more for [`TERM`] than another, which is a quarter. What time it is does not matter.
 
@@ -25,8 +26,7 @@ use crate::council::{COUNCIL, Order};
 use crate::door::{ConnectionId, Level, Planted};
 use crate::entry::Header;
 use crate::node::{Node, news_of, place_of, role_number};
-use crate::pubsub::audience::Kind;
-use crate::router::ReadKind;
+use crate::router::{ReadKind, Waiter, Write};
 use crate::session::{Block, Session};
 use crate::words::Terms;
 
@@ -52,6 +52,8 @@ pub(crate) struct Lease {
     has_users: bool,
     /// This node has begun with nothing of the council, and has not heard of it all yet.
     is_blank: bool,
+    /// There is something to hear of: the cluster is no new one.
+    is_late: bool,
     /// It was over at the last look.
     is_over: bool,
     /// How many nodes were removed or left behind, and when the last of them was.
@@ -75,7 +77,7 @@ struct Change {
 impl Lease {
     /// Each command of a client needs one.
     fn is_needed(&self) -> bool {
-        self.has_users || self.is_doubtful
+        self.has_users || self.is_doubtful || self.is_late
     }
 
     fn is_good(&self, now: Time, planted: Option<Planted>) -> bool {
@@ -86,7 +88,7 @@ impl Lease {
     /// The state lacks nothing that was decided before `asked_at`.
     pub(crate) fn on_proof(&mut self, asked_at: Time) {
         self.proved_at = self.proved_at.max(Some(asked_at));
-        (self.is_doubtful, self.is_blank) = (false, false);
+        (self.is_doubtful, self.is_blank, self.is_late) = (false, false, false);
     }
 
     /// The council has users, or has none; and so many nodes are no members any more.
@@ -140,8 +142,15 @@ pub(crate) fn needs_none(words: &[&[u8]]) -> bool {
         [name] => is(name, &[b"ping", b"quit", b"reset", b"hello"]),
         // Without a user and a password.
         [name, _] => is(name, &[b"ping", b"hello"]),
+        [name, what, _] => is(name, &[b"client"]) && is(what, &[b"reply"]),
         _ => false,
     }
+}
+
+/// What a node tells of itself that has nothing yet: its operator looks at it.
+fn tells_of_node(arguments: ArgumentsRef<'_>) -> bool {
+    let name = arguments.iter().next().unwrap_or_default();
+    [&b"dictum.status"[..], b"info", b"command", b"echo"].iter().any(|told| name.eq_ignore_ascii_case(told))
 }
 
 /// The council's replica of this node is one that has to hear of everything from others. (A founder of a new cluster hears of nothing: there is nothing.)
@@ -153,11 +162,34 @@ fn begins(node: &Node) -> bool {
     })
 }
 
-/// A command of a client: true if it waits for a lease, or was refused without one. `on_keys`: of those it is asked again, as they need one where others do not.
-pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>, on_keys: bool) -> bool {
+/// In each pass of a turn, before anything leaves: a node with an empty folder may have found out that the cluster is no new one.
+pub(crate) fn look(node: &mut Node) {
+    if !node.access.lease.is_blank || node.access.lease.is_late || !begins(node) {
+        return;
+    }
+    node.access.lease.is_late = true;
+    let clients = node.sessions.values().flatten().filter(|session| !session.is_own());
+    let clients: Vec<ConnectionId> = clients.map(|session| session.id).collect();
+    if !clients.is_empty() {
+        node.probe("access: clients of a founder put out that is none");
+    }
+    for g in 0..node.groups.len() {
+        let of_clients = |write: &&Write| !write.done && matches!(write.waiter, Waiter::Client { .. });
+        let writes = node.groups[g].router.writes.iter().filter(of_clients);
+        for sequence in writes.map(|write| write.sequence).collect::<Vec<u64>>() {
+            let _ = node.groups[g].router.finish(sequence);
+        }
+    }
+    for id in clients {
+        node.throw_out(id);
+    }
+}
+
+/// A command of a client: true if it waits for a lease, or was refused without one.
+pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>) -> bool {
     let lease = &node.access.lease;
-    let is_needed = if on_keys { lease.is_blank && begins(node) } else { lease.is_needed() && !session.is_own() };
-    if !is_needed {
+    let has_rules = lease.has_users || lease.is_doubtful;
+    if !lease.is_needed() || session.is_own() || (!has_rules && tells_of_node(arguments)) {
         return false;
     }
     if lease.is_good(node.now.time, node.config.planted) {
@@ -173,7 +205,10 @@ pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: Arguments
     } else if session.aim_at(COUNCIL.bucket, arguments) {
         // Its answer is of no interest: that there is one renews the lease.
         session.has_asked_for_lease = true;
+        // It is no command of the client, whose next reply may be one that it does not want.
+        let mode = session.reply_mode;
         let asked = node.submit_read(session, COUNCIL, ReadKind::Buckets, |_| ());
+        session.reply_mode = mode;
         session.has_asked_for_lease = asked.is_some();
         if let Some(slot) = asked {
             node.probe("access: a command waited for a lease");
@@ -188,7 +223,7 @@ pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: Arguments
 /// At every round of pings: renews the lease, and looks whether it is over.
 pub(crate) fn tick(node: &mut Node) {
     let now = node.now.time;
-    let wants = node.access.lease.is_needed() || (node.access.lease.is_blank && begins(node));
+    let wants = node.access.lease.is_needed();
     let lease = &mut node.access.lease;
     let is_old = lease.proved_at.is_none_or(|at| now.since(at) >= RENEWED_EVERY);
     let is_over = lease.is_needed() && !lease.is_good(now, node.config.planted);
@@ -214,8 +249,7 @@ pub(crate) fn tick(node: &mut Node) {
 /// Those who get something without saying anything: the node does not know whether they still may.
 fn put_out_listeners(node: &mut Node) {
     let listens = |session: &Session| {
-        let hears = Kind::ALL.into_iter().any(|kind| session.names_of(kind).next().is_some());
-        hears || session.is_waiting() || session.tracked.is_some() || node.monitors.contains(&session.id)
+        session.listens() || session.is_waiting() || session.tracked.is_some() || node.monitors.contains(&session.id)
     };
     let sessions = node.sessions.values().flatten().filter(|session| !session.is_own() && listens(session));
     let all: Vec<ConnectionId> = sessions.map(|session| session.id).collect();

@@ -6,7 +6,7 @@ use data::Reply;
 use wire::ArgumentsRef;
 
 use super::{Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, shown};
-use crate::access::stored::Users;
+use crate::access::{self, stored::Users};
 use crate::council::Buckets;
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
@@ -58,6 +58,12 @@ pub(crate) fn asked(node: &mut Node, session: &Session, arguments: ArgumentsRef<
     let name = arguments.iter().next()?;
     // Nothing is carried out for a stranger.
     if !shown::may_be_order(name) || !session.authenticated {
+        return None;
+    }
+    // One that it may not give is told as a refusal.
+    let words = Words::new(arguments);
+    if session.is_limited && session.user.rights.check(words.as_slice(), || access::bucket_name(node, session)).is_err()
+    {
         return None;
     }
     let orders: Vec<Vec<String>> = match &session.queue {
@@ -144,7 +150,7 @@ pub(crate) fn end(node: &mut Node) {
 fn tell(node: &mut Node, asked: Asked, outcome: &str) {
     let at = node.clock.own();
     for words in asked.orders {
-        let is_limited = !shown::is_of_council(&words) || outcome.starts_with("ERR");
+        let is_limited = !shown::is_of_council(&words) || outcome != "ok";
         if !is_limited || node.audit.others.take(node.now.time) {
             let (by, outcome) = (asked.by.clone(), outcome.to_owned());
             node.audit.push(at, AuditEvent::Ordered { by, words, outcome });

@@ -1,7 +1,5 @@
 //! Commands and names of clients as they stand in the audit trail: printable, short, without passwords.
 
-use crate::access::rules::digest_of;
-
 /// Longest word that is kept whole, in bytes.
 const WORD_BYTES_MAX: usize = 512;
 /// Most bytes of the words of one order, as they are shown; the rest has a digest.
@@ -48,18 +46,27 @@ pub(super) fn may_be_order(name: &[u8]) -> bool {
 
 /// Whether an order is decided by the council: each costs its client a round of the nodes.
 pub(super) fn is_of_council(order: &[String]) -> bool {
-    let names = ["acl", "config", "dictum.node", "dictum.bucket"];
+    // Not those about nodes: an operator may say many that change nothing.
+    let names = ["acl", "config", "dictum.bucket"];
     order.first().is_some_and(|name| names.iter().any(|of| name.eq_ignore_ascii_case(of)))
 }
 
 /// An error as a client was told it. Rules of users are left out: a digest of a password may be among them.
 pub(super) fn error(error: &data::Failure) -> String {
     let text = error.to_string();
-    bytes(text.split_once(" modifier '").map_or(text.as_str(), |(start, _)| start).as_bytes())
+    let cut = |text: &str, at: &str| text.split_once(at).map_or(text, |(start, _)| start).to_owned();
+    bytes(cut(&cut(&text, " modifier '"), ", with args beginning with").as_bytes())
 }
 
 /// The words of an order as they are shown.
 pub(super) fn order(words: &[&[u8]]) -> Vec<String> {
+    if let [once, id, order @ ..] = words
+        && once.eq_ignore_ascii_case(b"dictum.once")
+    {
+        let mut shown = vec![bytes(once), bytes(id)];
+        shown.extend(self::order(order));
+        return shown;
+    }
     let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
     let is_rules = is(0, "acl") && is(1, "setuser");
     let is_settings = is(0, "config");
@@ -77,19 +84,15 @@ pub(super) fn order(words: &[&[u8]]) -> Vec<String> {
         false => bytes(word),
     });
     let mut out: Vec<String> = Vec::new();
-    let (mut rest, mut left, mut count) = (String::new(), ORDER_BYTES_MAX, 0);
+    let mut left = ORDER_BYTES_MAX;
+    // What is not shown is not looked at: an order may have hundreds of megabytes.
     for word in shown {
-        if count == 0 && word.len() <= left {
-            left -= word.len();
-            out.push(word);
-        } else {
-            count += 1;
-            rest += &word;
-            rest.push(' ');
+        if word.len() > left {
+            out.push(format!("... ({} more words)", words.len() - out.len()));
+            break;
         }
-    }
-    if count > 0 {
-        out.push(format!("... ({count} more words; SHA-256 of what would be shown: {})", digest_of(rest.as_bytes())));
+        left -= word.len();
+        out.push(word);
     }
     out
 }
@@ -97,8 +100,9 @@ pub(super) fn order(words: &[&[u8]]) -> Vec<String> {
 /// The words of an order that was refused at once. What is no rule and no setting may be a password in the wrong place.
 pub(super) fn refused(order: &mut Vec<String>) {
     let is = |place: usize, word: &str| order.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word));
-    if (is(0, "acl") || is(0, "config")) && order.len() > 3 {
-        order.truncate(3);
+    let first = if is(0, "dictum.once") { 2 } else { 0 };
+    if (is(first, "acl") || is(first, "config")) && order.len() > first + 3 {
+        order.truncate(first + 3);
         order.push(REDACTED.to_owned());
     }
 }

@@ -4,7 +4,7 @@ use base::versions::NEWEST;
 use base::{BucketId, NodeId, PartitionId};
 use node::ConnectionId;
 
-use crate::common::{Cluster, pass_until};
+use crate::common::{Cluster, blank, pass_until};
 
 const COUNCIL: PartitionId = PartitionId { bucket: BucketId(u32::MAX), index: 0 };
 const ANN: ConnectionId = ConnectionId(7);
@@ -154,4 +154,85 @@ fn without_users_nobody_needs_the_council() {
     assert_eq!(one.ask(0, "ACL SETUSER default -flushall"), "+OK\r\n");
     passes(&mut one, 10_000);
     assert!(one.ask(0, "FLUSHALL").starts_with("-NOPERM"), "who votes alone has its lease from itself");
+}
+
+/// Its folder is gone, and it takes the cluster for a new one until it hears of the others.
+#[test]
+fn a_node_with_an_empty_folder_lets_nobody_do_what_default_may_not() {
+    let mut cluster = started(3);
+    let away = follower(&mut cluster);
+    assert_eq!(cluster.ask(0, "ACL SETUSER root on nopass ~* &* +@all"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "ACL SETUSER default off"), "+OK\r\n");
+    cluster.open(0, ANN);
+    assert_eq!(cluster.ask_as(0, ANN, "AUTH root x"), "+OK\r\n");
+    cluster.isolated.push(away);
+    cluster.restart_in(away, blank(4711));
+    // Strangers say this while it knows nobody, and once more when it has heard of the others and has not caught up.
+    let orders = [
+        "FLUSHALL",
+        "DICTUM.NODE VOTERS 1",
+        "DICTUM.NODE PAUSE",
+        "MONITOR",
+        "SET k evil",
+        "CONFIG SET acllog-max-len 7",
+    ];
+    for (number, order) in orders.iter().enumerate() {
+        let stranger = ConnectionId(20 + number as u64);
+        cluster.open(away, stranger);
+        cluster.say_as(away, stranger, order);
+    }
+    cluster.pass();
+    cluster.isolated.clear();
+    let mut next = 40;
+    pass_until(&mut cluster, "it has caught up", |cluster| {
+        cluster.nodes[usize::from(away)].users().iter().any(|user| user.starts_with("root "))
+    });
+    for order in orders {
+        next += 1;
+        cluster.open(away, ConnectionId(next));
+        let answer = cluster.ask_as(away, ConnectionId(next), order);
+        assert!(answer.starts_with("-NOAUTH"), "{order}: {answer}");
+    }
+    passes(&mut cluster, 6000);
+    assert_eq!(cluster.ask_as(0, ANN, "GET k"), "$1\r\n1\r\n", "neither removed nor changed");
+    let settings = cluster.ask_as(0, ANN, "DICTUM.NODE SETTINGS");
+    assert!(!settings.contains("voters\r\n:1\r\n") && !settings.contains("paused\r\n:1\r\n"), "{settings}");
+    for number in 0..orders.len() as u64 {
+        assert!(cluster.closed.contains(&(away, ConnectionId(20 + number))), "{} goes on", orders[number as usize]);
+    }
+}
+
+#[test]
+fn who_is_put_out_hears_nothing_any_more() {
+    let mut cluster = started(3);
+    assert_eq!(cluster.ask(0, "ACL SETUSER root on nopass ~* &* +@all"), "+OK\r\n");
+    let orders = ["MONITOR", "SUBSCRIBE news", "BLPOP q 0", "CLIENT TRACKING ON"];
+    for (number, order) in orders.iter().enumerate() {
+        let stranger = ConnectionId(20 + number as u64);
+        cluster.open(1, stranger);
+        if order.starts_with("CLIENT") {
+            assert!(cluster.ask_as(1, stranger, "HELLO 3").contains("proto"));
+        }
+        cluster.say_as(1, stranger, order);
+    }
+    passes(&mut cluster, 100);
+    assert_eq!(cluster.ask(0, "ACL SETUSER default off"), "+OK\r\n");
+    for number in 0..orders.len() as u64 {
+        assert!(cluster.closed.contains(&(1, ConnectionId(20 + number))), "{} goes on", orders[number as usize]);
+    }
+}
+
+#[test]
+fn a_wait_for_a_lease_is_no_reply_that_a_client_skips() {
+    let mut cluster = started(3);
+    with_ann(&mut cluster);
+    let away = follower(&mut cluster);
+    cluster.isolated.push(away);
+    passes(&mut cluster, 4000);
+    cluster.say_as(away, ANN, "CLIENT REPLY SKIP");
+    cluster.say_as(away, ANN, "GET k");
+    cluster.say_as(away, ANN, "ECHO last");
+    passes(&mut cluster, 100);
+    cluster.isolated.clear();
+    assert_eq!(cluster.hear_as(away, ANN), "$4\r\nlast\r\n");
 }
