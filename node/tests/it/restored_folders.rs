@@ -5,6 +5,8 @@ use base::{BucketId, NodeId, PartitionId};
 use node::ConnectionId;
 
 pub const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+/// A client that comes later.
+const AGAIN: ConnectionId = ConnectionId(9);
 /// Whose folder is set back.
 const LATE: u16 = 2;
 
@@ -107,7 +109,9 @@ fn a_folder_that_was_away_while_its_node_lived_without_it_recovers() {
     let folder = cluster.journal(LATE);
     start_without_its_disk(&mut cluster);
     settle(&mut cluster);
-    assert_eq!(cluster.ask(LATE, "SET meanwhile 1"), "+OK\r\n");
+    // Who was connected before it heard of the others was put out.
+    cluster.open(LATE, AGAIN);
+    assert_eq!(cluster.ask_as(LATE, AGAIN, "SET meanwhile 1"), "+OK\r\n");
     cluster.restart(LATE, folder);
     settle(&mut cluster);
     assert_eq!(cluster.ask(LATE, "GET meanwhile"), "$1\r\n1\r\n");
