@@ -139,7 +139,8 @@ fn is_about_users(payload: &[u8], newest: u16) -> bool {
 pub(crate) fn needs_none(words: &[&[u8]]) -> bool {
     let is = |name: &[u8], allowed: &[&[u8]]| allowed.iter().any(|allowed| name.eq_ignore_ascii_case(allowed));
     match words {
-        [name] => is(name, &[b"ping", b"quit", b"reset", b"hello"]),
+        // Were MULTI refused, what comes behind it would be carried out by itself once there is a lease.
+        [name] => is(name, &[b"ping", b"quit", b"reset", b"hello", b"multi", b"discard"]),
         // Without a user and a password.
         [name, _] => is(name, &[b"ping", b"hello"]),
         [name, what, _] => is(name, &[b"client"]) && is(what, &[b"reply"]),

@@ -145,6 +145,10 @@ impl Revocations {
         }
         self.tried += 1;
         let (reply, words) = given?;
+        if words == "MULTI" {
+            // It does nothing.
+            return None;
+        }
         Some(format!(
             "answered {reply:?} to {words} of {}, who had nothing any more by an order that was answered before",
             guest.user
