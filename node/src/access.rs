@@ -68,7 +68,7 @@ impl User {
         self.rules.is_on && (self.rules.no_password || fits)
     }
 
-    /// True if whoever was let in as the other one would be let in as this one.
+    /// True if a client needs the same password for this user as for the other one.
     fn lets_in_as(&self, other: &User) -> bool {
         let of = |user: &User| (user.rules.is_on, user.rules.no_password, user.rules.passwords.clone());
         of(self) == of(other)

@@ -1,4 +1,4 @@
-//! What an auditor asks a node for: logins, refusals, orders, and what became of them.
+//! Events for the audit trail: logins, refusals, orders and their outcomes.
 //!
 //! ```text
 //!   AUTH, HELLO, refusals ─┐
@@ -7,10 +7,10 @@
 //! ```
 //! The record of an answer stands in the same [`crate::Outbox`] as the answer, so an owner that takes records first never answers what it has no record of.
 //!
-//! 1. A login, a failed login and a refusal are told when they are answered. Each of these three kinds has an [`Allowance`], and so have orders that do not go to the council: a client can cause them without
-//!    end, and must not fill its node's disk, nor push older records out of it. What was over is counted and told.
+//! 1. A login, a failed login and a refusal are told when they are answered. Each of these three kinds has an [`Allowance`], and so have orders, but for those about users, settings and buckets that are
+//!    done: a client can cause all others without end, and must not fill its node's disk, nor push older records out of it. The events beyond an allowance are counted, and a record tells their number.
 //! 2. An order (`ACL SETUSER`, `CONFIG SET`, `DICTUM.BUCKET …`, `DICTUM.NODE …`, `FLUSHALL`, …) is told with its outcome, at the node that its client is connected to.
-//! 3. What the council's log has changed every node tells again, as it follows that log: so a record of it stands on more disks than that of the node that was asked.
+//! 3. Every node records each change of the council's state as it follows the log: so the record stands on all disks, and not only on that of the node that was asked.
 
 mod allowance;
 mod glue;
@@ -187,7 +187,8 @@ pub(crate) struct Audit {
     others: Allowance,
     /// Orders that are on their way, by the slot of their answer.
     pending: BTreeMap<(ConnectionId, u64), Asked>,
-    /// The error that the command was told which is being carried out.
+    /// The command that is being carried out is an order; and the error that its client was told.
+    is_asked: bool,
     error: Option<String>,
     /// The council's state was looked at once: what differs from then on is news.
     has_followed: bool,
@@ -201,9 +202,11 @@ impl Audit {
         out.append(&mut self.new);
     }
 
-    /// The command that is being carried out was told an error.
+    /// The client of the command that is being carried out was told an error.
     pub(crate) fn note_error(&mut self, error: &data::Failure) {
-        self.error = Some(shown::error(error));
+        if self.is_asked {
+            self.error = Some(shown::error(error));
+        }
     }
 
     fn push(&mut self, at: WallTime, event: AuditEvent) {

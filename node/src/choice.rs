@@ -68,19 +68,22 @@ impl Node {
             return false;
         }
         if session.aim_at(COUNCIL.bucket, arguments) {
-            // Its answer is of no interest, and chooses nothing: what counts is that this node has followed the council until then.
-            let mode = session.reply_mode;
-            let asked = self.submit_read(session, COUNCIL, ReadKind::Buckets, |out| out.extend_from_slice(user));
-            // It is no command of the client, whose next reply may be one that it does not want.
-            session.reply_mode = mode;
-            // Without an answer the command is answered as it can be.
-            if let Some(slot) = asked {
-                session.choice.has_asked = true;
-                session.silence(slot);
-                session.deferred = Some(arguments.to_owned());
-                session.block = Some(Block::Slot(slot));
-            }
+            session.choice.has_asked = self.defers_behind_council(session, arguments);
         }
+        true
+    }
+
+    /// Asks the council on behalf of a command, which is carried out once there is an answer, or none in time. The answer itself is of no interest: with it this node
+    /// has followed the council up to the question. False if the question could not be asked; then the client has its answer.
+    pub(crate) fn defers_behind_council(&mut self, session: &mut Session, arguments: ArgumentsRef<'_>) -> bool {
+        // The question is no command of the client, and must not take the place of a reply that the client skips.
+        let mode = session.reply_mode;
+        let asked = self.submit_read(session, COUNCIL, ReadKind::Buckets, |_| ());
+        session.reply_mode = mode;
+        let Some(slot) = asked else { return false };
+        session.silence(slot);
+        session.deferred = Some(arguments.to_owned());
+        session.block = Some(Block::Slot(slot));
         true
     }
 }

@@ -203,7 +203,7 @@ impl Node {
             }
             return self.refuse(session, &Failure::Text("NOAUTH Authentication required."));
         }
-        if !lease::needs_none(words) && lease::waits(self, session, arguments) {
+        if lease::waits(self, session, arguments, words) {
             return;
         }
         if self.waits_as_guess(session, arguments, words) {

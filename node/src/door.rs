@@ -196,7 +196,7 @@ pub enum Input<'a> {
     },
     /// The password that clients must show from now on. Connections that have shown the former one stay.
     Password(String),
-    /// Whether the owner cannot write the audit trail: for the node's status.
+    /// True if the owner cannot write the audit trail: for the node's status.
     AuditFails(bool),
     /// There is so much room on the disk, which is more or less than before.
     Disk(DiskRoom),

@@ -173,11 +173,11 @@ impl Group {
         self.partition.step(now, step, batch, &mut self.wishes);
     }
 
-    /// A peer that takes a snapshot, or has just taken one, wants the log behind this position. The last `keep` entries are there for whoever is a little behind.
-    pub(crate) fn log_wanted_behind(&mut self, now: Time, keep: u64) -> Option<Position> {
+    /// A peer that takes a snapshot, or has just taken one, wants the log behind this position, which is before `cut`. The entries that a cut leaves for peers that are
+    /// a little behind do not count: their bytes have a limit, so there may be few of them.
+    pub(crate) fn log_wanted_behind(&mut self, now: Time, cut: Position) -> Option<Position> {
         let replica = &self.partition.replica;
-        let level = Position(replica.decided().0.saturating_sub(keep));
-        self.transfers.wanted_behind(now, (replica.log().base(), level), |peer| replica.matched(peer))
+        self.transfers.wanted_behind(now, (replica.log().base(), cut), |peer| replica.matched(peer))
     }
 
     /// The last decided entry that can be applied: a hole in the log stops before it, and an entry that is to be stepped over.

@@ -159,7 +159,7 @@ pub(crate) struct Session {
     pub redirected: Option<Redirected>,
     /// It is a part of this process ([`crate::Listener::Inside`]).
     pub is_inside: bool,
-    /// It is that, and has the rights of its user, for whom it was opened ([`crate::Input::OpenedFor`]).
+    /// It is a part of this process that acts for one user, with the rights of that user ([`crate::Input::OpenedFor`]).
     pub acts_for_user: bool,
     /// The version and the group of its TLS; none if it is in plain text.
     pub tls: Option<Box<str>>,

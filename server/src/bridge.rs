@@ -99,7 +99,7 @@ impl Bridge {
         self.open_as(description, None)
     }
 
-    /// As [`Bridge::open`], with the rights of a user whom the caller has let in. The connection ends with the user.
+    /// As [`Bridge::open`], with the rights of a user that the caller has let in. The connection ends with the user.
     #[must_use]
     pub fn open_for(&self, description: &str, user: &Arc<[u8]>) -> VirtualConnection {
         self.open_as(description, Some(Arc::clone(user)))

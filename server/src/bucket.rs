@@ -1,6 +1,5 @@
 //! `dictum bucket`, and the shape of what `DICTUM.BUCKET` answers.
 
-use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use wire::Value;
 
-use crate::cli::asked::{Asked, end};
+use crate::cli::asked::{self, Asked, end, line_of_json};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::status::{Output, aligned, columns};
 
@@ -209,7 +208,7 @@ pub fn run(arguments: BucketArguments) -> ExitCode {
     end("dictum bucket", carry_out(arguments))
 }
 
-/// What to print, or why it was not done.
+/// The text to print, or the reason why nothing was done.
 fn carry_out(arguments: BucketArguments) -> Result<String, String> {
     let BucketArguments { action, output, asked } = arguments;
     let (endpoint, connection) = asked.open()?;
@@ -301,24 +300,14 @@ impl Conversation {
     }
 }
 
-/// A node's error, and what to do about it.
+/// A node's error, and advice to a person.
 fn advised(error: &str, endpoint: &Endpoint) -> String {
-    let (code, text) = error.split_once(' ').unwrap_or((error, ""));
-    let advice = match code {
-        "NOAUTH" => {
-            "Give the password by --password-file or DICTUM_PASSWORD, and the user by --user, if it is not default."
-        }
-        "CLUSTERDOWN" => "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.",
-        "UNKNOWN" => "It may or may not have been done: `dictum bucket list` tells.",
-        _ if text.starts_with("there is no bucket") => "`dictum bucket list` shows those that there are.",
-        _ if text.starts_with("there is a bucket") => "`dictum bucket set` changes it.",
-        _ if text.starts_with("unknown command") => {
-            return format!("the server at {endpoint} is no Dictum node, or of another version: {error}");
-        }
-        "ERR" => return text.to_owned(),
-        _ => return error.to_owned(),
-    };
-    format!("{}\n  {advice}", if code == "ERR" { text } else { error })
+    asked::advised(error, endpoint, "dictum bucket list", |code, text| match text {
+        _ if code != "ERR" => None,
+        _ if text.starts_with("there is no bucket") => Some("`dictum bucket list` shows those that there are."),
+        _ if text.starts_with("there is a bucket") => Some("`dictum bucket set` changes it."),
+        _ => None,
+    })
 }
 
 /// Asks a person to type the bucket's name. Whether that was done.
@@ -387,12 +376,6 @@ pub fn details(it: &BucketInfo) -> String {
         ("work-max", if it.work_max == 0 { "-".to_owned() } else { it.work_max.to_string() }),
     ];
     aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]), &[])
-}
-
-fn line_of_json<T: Serialize>(value: &T) -> String {
-    let mut text = serde_json::to_string(value).expect("plain fields become JSON");
-    writeln!(text).expect("a string takes all text");
-    text
 }
 
 /// A number of bytes as `--quota` takes it: in the largest unit that divides it.

@@ -44,7 +44,7 @@ pub enum PlainText {
     Always,
 }
 
-/// What of a client's certificate is the name of its user.
+/// The part of a client's certificate that names its user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientsUser {
@@ -124,7 +124,7 @@ impl CertificateSource {
         }
     }
 
-    /// What became of the certificate for clients, for the audit trail.
+    /// A record for the audit trail: the certificate for clients, and whether it was taken.
     fn entry(&self, outcome: &str) -> Entry {
         let (flag, path) = match self {
             CertificateSource::Authority(folder) => ("--tls-ca", folder),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use wire::Value;
 
-use crate::cli::asked::{Asked, end, end_or};
+use crate::cli::asked::{self, Asked, end, end_or};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::nodes::progress::{Progress, bytes};
 use crate::nodes::settings::Settings;
@@ -233,7 +233,7 @@ pub fn run(arguments: NodeArguments) -> ExitCode {
     if makes_token { end_or("dictum node", outcome, TOKEN_LOST) } else { end("dictum node", outcome) }
 }
 
-/// What to print, or why it was not done.
+/// The text to print, or the reason why nothing was done.
 fn carry_out(arguments: NodeArguments) -> Result<String, String> {
     let NodeArguments { action, output, asked } = arguments;
     let (endpoint, connection) = asked.open()?;
@@ -444,22 +444,9 @@ impl Cluster {
     }
 }
 
-/// A node's error, and what to do about it.
+/// A node's error, and advice to a person.
 fn advised(error: &str, endpoint: &Endpoint) -> String {
-    let (code, text) = error.split_once(' ').unwrap_or((error, ""));
-    let advice = match code {
-        "NOAUTH" => {
-            "Give the password by --password-file or DICTUM_PASSWORD, and the user by --user, if it is not default."
-        }
-        "CLUSTERDOWN" => "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.",
-        "UNKNOWN" => "It may or may not have been done: `dictum node list` tells.",
-        _ if text.starts_with("unknown command") => {
-            return format!("the server at {endpoint} is no Dictum node, or of another version: {error}");
-        }
-        "ERR" => return text.to_owned(),
-        _ => return error.to_owned(),
-    };
-    format!("{error}\n  {advice}")
+    asked::advised(error, endpoint, "dictum node list", |_, _| None)
 }
 
 /// What the cluster's version is, and who holds it back.

@@ -87,7 +87,7 @@ pub(crate) fn choose(password: Option<String>, file: Option<&PathBuf>) -> Result
     file.map_or(Ok(password), |path| read_file(path).map(Some))
 }
 
-/// Who a command says it is at a node, and the password.
+/// The user and the password by which a command logs in at a node.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     user: Option<String>,
@@ -129,7 +129,7 @@ impl Login {
         [Some("AUTH"), self.user.as_deref(), Some(&self.password)].into_iter().flatten().collect()
     }
 
-    /// Who it is, for texts.
+    /// The name of the user, for texts.
     pub(crate) fn name(&self) -> &str {
         self.user.as_deref().unwrap_or("default")
     }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use wire::Value;
 
-use crate::cli::asked::{Asked, end};
+use crate::cli::asked::{self, Asked, end, line_of_json};
 use crate::cli::connection::{Connection, Endpoint};
 use crate::secrets;
 use crate::status::{Output, aligned, columns};
@@ -242,7 +242,7 @@ pub fn run(arguments: UserArguments) -> ExitCode {
     end("dictum user", carry_out(arguments))
 }
 
-/// What to print, or why it was not done.
+/// The text to print, or the reason why nothing was done.
 fn carry_out(arguments: UserArguments) -> Result<String, String> {
     let UserArguments { action, output, asked } = arguments;
     let json = asked.json;
@@ -271,7 +271,7 @@ fn carry_out(arguments: UserArguments) -> Result<String, String> {
                     "there is a user {name} already: `dictum user show {name}` tells what it may do, ACL SETUSER changes it"
                 ));
             }
-            // What somebody else has made in between is gone: the user is what was said here.
+            // `reset` removes rules that somebody else has given in between.
             let first = ["ACL", "SETUSER", &name, "reset", "on"].map(str::to_owned);
             node.ask(&[&first[..], &[secret.rule()], &wanted].concat())?;
             secret.show(&name)?;
@@ -434,23 +434,10 @@ fn nobody(name: &str) -> String {
     format!("there is no user {name}: `dictum user list` shows those that there are")
 }
 
-/// A node's error, and what to do about it.
+/// A node's error, and advice to a person.
 fn advised(error: &str, endpoint: &Endpoint) -> String {
-    let (code, text) = error.split_once(' ').unwrap_or((error, ""));
-    let advice = match code {
-        "NOAUTH" => {
-            "Give the password by --password-file or DICTUM_PASSWORD, and the user by --user, if it is not default."
-        }
-        "NOPERM" => "Users are for an admin: log in as one with --user NAME and --password-file FILE.",
-        "CLUSTERDOWN" => "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.",
-        "UNKNOWN" => "It may or may not have been done: `dictum user list` tells.",
-        _ if text.starts_with("unknown command") => {
-            return format!("the server at {endpoint} is no Dictum node, or of another version: {error}");
-        }
-        "ERR" => return text.to_owned(),
-        _ => return error.to_owned(),
-    };
-    format!("{error}\n  {advice}")
+    let advice = "Users are for an admin: log in as one with --user NAME and --password-file FILE.";
+    asked::advised(error, endpoint, "dictum user list", |code, _| (code == "NOPERM").then_some(advice))
 }
 
 /// All users for people.
@@ -484,12 +471,6 @@ fn details(it: &UserInfo) -> String {
     add(&it.rights);
     it.selectors.iter().for_each(&mut add);
     aligned(&rows, &[])
-}
-
-fn line_of_json<T: Serialize>(value: &T) -> String {
-    let mut text = serde_json::to_string(value).expect("plain fields become JSON");
-    text.push('\n');
-    text
 }
 
 #[cfg(test)]

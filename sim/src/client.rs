@@ -23,7 +23,9 @@ use crate::workload::{DROPPED, Mix};
 
 pub use administering::Order;
 pub(crate) use asking::{in_bucket, words_of_transaction, words_together};
-pub(crate) use replies::{Meaning, is_dropped, meaning_of, note_refusal, replies_of_parts, replies_together, reply_of};
+pub(crate) use replies::{
+    Meaning, NO_LEASE, is_dropped, meaning_of, note_refusal, replies_of_parts, replies_together, reply_of,
+};
 
 /// Names of what clients count.
 pub(crate) const PROBES: [&[&str]; 3] = [&administering::PROBES, &replies::PROBES, &["client: gone while it waited"]];
@@ -114,6 +116,16 @@ enum Scanned {
     Scored,
 }
 
+/// What was refused of a transaction under way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Refused {
+    Nothing,
+    /// A queued command, by a node that did not know who may do what and may know it again: it queues what follows, and EXEC refuses all.
+    ForAWhile,
+    /// MULTI or a queued command, by a node that is about to stop: it refuses all that follows, too.
+    ForGood,
+}
+
 #[derive(Debug)]
 enum Running {
     Nothing,
@@ -147,7 +159,7 @@ enum Running {
     Executing {
         operation: usize,
         answered: usize,
-        refused: bool,
+        refused: Refused,
     },
     Scanning {
         what: Scanned,

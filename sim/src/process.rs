@@ -44,6 +44,8 @@ const SNAPSHOTS_KEPT: usize = 2;
 pub enum Happening {
     /// See [`Input::Opened`].
     Opened(u64, Listener),
+    /// See [`Input::OpenedFor`].
+    OpenedFor(u64, String),
     /// See [`Input::Received`].
     Received(u64, Bytes),
     /// See [`Input::Ended`]; everything was read.
@@ -248,6 +250,16 @@ impl<N: Door> Running<N> {
                         address: format!("127.0.0.1:{}", 10_000 + connection % 50_000),
                         local_address: "127.0.0.1:7001".to_string(),
                         listener,
+                    },
+                    out,
+                ),
+                Happening::OpenedFor(connection, user) => node.step(
+                    now,
+                    Input::OpenedFor {
+                        connection: ConnectionId(connection),
+                        address: "http".to_owned(),
+                        local_address: "127.0.0.1:7001".to_owned(),
+                        user: user.into_bytes().into(),
                     },
                     out,
                 ),

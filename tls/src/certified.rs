@@ -67,7 +67,7 @@ const VERSION: u8 = 0xa0;
 /// 2.5.4.3, `id-at-commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// What is left of something in DER.
+/// The rest of some bytes in DER.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {

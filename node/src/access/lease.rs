@@ -1,18 +1,19 @@
 //! How long a node goes by the users that it knows, and when a change of users is answered: so that `OK` means that it holds at every node that serves.
 //!
-//! 1. A node knows since when it lacks nothing of the council: it asks for a read position of the council's log, and its state comes to that position. All that was
-//!    decided before it asked is in its state then. From the moment at which it asked it goes by these users for [`TERM`]; this is its *lease*, which it renews every
-//!    [`RENEWED_EVERY`]. Without a lease it carries out no command of a client: the command waits for a lease, half as long as a command waits for a leader.
-//! 2. A change is answered once every other node has said in a ping that it has applied the change and has it on its disk. A node that does not say so may be cut
-//!    off or gone: after [`TERM`] and [`SPARE`] it has no lease that is from before the change, and cannot get one without the change.
-//! 3. While the council has no users nodes need no lease, so that who uses none does not depend on the council. That ends when a node applies the first change. A change of
-//!    `default` is therefore an error, and says so, as long as a node has not confirmed that it has rules for `default`: time alone takes no lease from that one.
-//! 4. A node that starts needs a lease if its state has users, or if the end of its log has orders about users that are not known to be decided. One whose folder is
-//!    empty needs one once it knows that there is a council of which it has yet to hear. A founder with an empty folder takes the cluster for a new one until then;
-//!    its clients are put out at that moment, and what they have ordered is forgotten, as nothing of it has left the node.
+//! 1. A node asks for a read position of the council's log, and applies the log up to that position. Then its state has everything that was decided before the question.
+//!    From the moment of the question the node goes by these users for [`TERM`]. This is its *lease*; the node renews it every [`RENEWED_EVERY`]. Without a lease the
+//!    node carries out no command of a client: the command waits for a lease, half as long as a command waits for a leader.
+//! 2. The node that was asked for a change answers once every other node has said in a ping that it has applied the change and has it on its disk. A node that does not
+//!    say so may be cut off or gone. After [`TERM`] and [`SPARE`] that node has no lease from before the change, and cannot get one without the change.
+//! 3. While the council has no users, nodes need no lease: a cluster without users does not depend on the council. That ends at each node with the first change that the
+//!    node applies. A node that has applied none lets everybody be `default` however much time passes, so a change of `default` is an error as long as such a node is left.
+//! 4. A node that starts needs a lease if its state has users, or if the end of its log has orders about users that are not known to be decided.
+//! 5. A founder with an empty folder takes the cluster for a new one until it hears of the others. At that moment it closes its clients' connections and forgets their
+//!    orders, none of which has left the node; from then on it needs a lease until it has one. A node that joins needs one from its start.
 //!
-//! What this needs of clocks: that one of them takes less than [`SPARE`] more for [`TERM`] than another, which is a quarter. What time it is does not matter.
+//! The clocks of two nodes may run at rates that differ by less than a quarter ([`SPARE`] of [`TERM`]). They need not show the same time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::{NodeId, Position, Time};
@@ -24,10 +25,10 @@ use super::DEFAULT;
 use super::stored::UserChange;
 use crate::council::{COUNCIL, Order};
 use crate::door::{ConnectionId, Level, Planted};
-use crate::entry::Header;
+use crate::entry::{Header, Kind};
 use crate::node::{Node, news_of, place_of, role_number};
-use crate::router::{ReadKind, Waiter, Write};
-use crate::session::{Block, Session};
+use crate::router::{Waiter, Write};
+use crate::session::Session;
 use crate::words::Terms;
 
 /// How long a node goes by the users that it knows: longer than the council takes to elect another leader.
@@ -114,7 +115,7 @@ pub(crate) fn begin(node: &mut Node) {
     let mut is_doubtful = false;
     while at < log.last() {
         at = at.next();
-        // What is not there to be looked at may be anything.
+        // An entry that the log has lost may be an order about users.
         is_doubtful |= log.get(at).is_none_or(|entry| is_about_users(&entry.payload, node.config.newest));
     }
     let is_blank = log.last() == Position(0);
@@ -131,15 +132,15 @@ pub(super) fn removed(node: &Node) -> usize {
 fn is_about_users(payload: &[u8], newest: u16) -> bool {
     // An empty one opens a leadership. What cannot be read ends the node when it is applied.
     let Ok((header, body)) = Header::decode(payload, newest) else { return false };
-    let order = Terms::split(header.kind, body).ok().filter(|_| header.kind == crate::entry::Kind::Council);
+    let order = Terms::split(header.kind, body).ok().filter(|_| header.kind == Kind::Council);
     order.is_some_and(|(_, order)| matches!(Order::decode(order), Ok(Order::Users(_))))
 }
 
-/// What is answered without one: it tells nothing, and changes nothing but the connection itself.
-pub(crate) fn needs_none(words: &[&[u8]]) -> bool {
+/// True for commands that are carried out without a lease: they tell nothing, and change nothing but their connection.
+fn needs_none(words: &[&[u8]]) -> bool {
     let is = |name: &[u8], allowed: &[&[u8]]| allowed.iter().any(|allowed| name.eq_ignore_ascii_case(allowed));
     match words {
-        // Were MULTI refused, what comes behind it would be carried out by itself once there is a lease.
+        // If MULTI were refused, the commands behind it would be carried out one by one as soon as there is a lease.
         [name] => is(name, &[b"ping", b"quit", b"reset", b"hello", b"multi", b"discard"]),
         // Without a user and a password.
         [name, _] => is(name, &[b"ping", b"hello"]),
@@ -148,9 +149,8 @@ pub(crate) fn needs_none(words: &[&[u8]]) -> bool {
     }
 }
 
-/// What a node tells of itself that has nothing yet: its operator looks at it.
-fn tells_of_node(arguments: ArgumentsRef<'_>) -> bool {
-    let name = arguments.iter().next().unwrap_or_default();
+/// True for commands by which an operator looks at a node that has nothing yet.
+fn tells_of_node(name: &[u8]) -> bool {
     [&b"dictum.status"[..], b"info", b"command", b"echo"].iter().any(|told| name.eq_ignore_ascii_case(told))
 }
 
@@ -170,12 +170,14 @@ pub(crate) fn look(node: &mut Node) {
     }
     node.access.lease.is_late = true;
     let clients = node.sessions.values().flatten().filter(|session| !session.is_own());
-    let clients: Vec<ConnectionId> = clients.map(|session| session.id).collect();
+    let clients: BTreeSet<ConnectionId> = clients.map(|session| session.id).collect();
     if !clients.is_empty() {
         node.probe("access: clients of a founder put out that is none");
     }
     for g in 0..node.groups.len() {
-        let of_clients = |write: &&Write| !write.done && matches!(write.waiter, Waiter::Client { .. });
+        let is_of_client =
+            |waiter| matches!(waiter, Waiter::Client { connection, .. } if clients.contains(&connection));
+        let of_clients = |write: &&Write| !write.done && is_of_client(write.waiter);
         let writes = node.groups[g].router.writes.iter().filter(of_clients);
         for sequence in writes.map(|write| write.sequence).collect::<Vec<u64>>() {
             let _ = node.groups[g].router.finish(sequence);
@@ -187,10 +189,13 @@ pub(crate) fn look(node: &mut Node) {
 }
 
 /// A command of a client: true if it waits for a lease, or was refused without one.
-pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>) -> bool {
+pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) -> bool {
     let lease = &node.access.lease;
+    if !lease.is_needed() || session.is_own() || needs_none(words) {
+        return false;
+    }
     let has_rules = lease.has_users || lease.is_doubtful;
-    if !lease.is_needed() || session.is_own() || (!has_rules && tells_of_node(arguments)) {
+    if !has_rules && words.first().is_some_and(|name| tells_of_node(name)) {
         return false;
     }
     if lease.is_good(node.now.time, node.config.planted) {
@@ -204,32 +209,22 @@ pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: Arguments
         }
         node.refuse(session, &LAPSED);
     } else if session.aim_at(COUNCIL.bucket, arguments) {
-        // Its answer is of no interest: that there is one renews the lease.
+        // An answer renews the lease.
         session.has_asked_for_lease = true;
-        // It is no command of the client, whose next reply may be one that it does not want.
-        let mode = session.reply_mode;
-        let asked = node.submit_read(session, COUNCIL, ReadKind::Buckets, |_| ());
-        session.reply_mode = mode;
-        session.has_asked_for_lease = asked.is_some();
-        if let Some(slot) = asked {
-            node.probe("access: a command waited for a lease");
-            session.silence(slot);
-            session.deferred = Some(arguments.to_owned());
-            session.block = Some(Block::Slot(slot));
-        }
+        session.has_asked_for_lease = node.defers_behind_council(session, arguments);
+        node.probe("access: a command waited for a lease");
     }
     true
 }
 
 /// At every round of pings: renews the lease, and looks whether it is over.
 pub(crate) fn tick(node: &mut Node) {
-    let now = node.now.time;
-    let wants = node.access.lease.is_needed();
-    let lease = &mut node.access.lease;
+    let (now, lease) = (node.now.time, &mut node.access.lease);
+    let is_needed = lease.is_needed();
     let is_old = lease.proved_at.is_none_or(|at| now.since(at) >= RENEWED_EVERY);
-    let is_over = lease.is_needed() && !lease.is_good(now, node.config.planted);
+    let is_over = is_needed && !lease.is_good(now, node.config.planted);
     let was_over = std::mem::replace(&mut lease.is_over, is_over);
-    if wants
+    if is_needed
         && is_old
         && let Some(g) = place_of(&node.groups, COUNCIL)
     {
@@ -247,7 +242,7 @@ pub(crate) fn tick(node: &mut Node) {
     }
 }
 
-/// Those who get something without saying anything: the node does not know whether they still may.
+/// Closes the connections that get something without saying anything: the node does not know whether they still may.
 fn put_out_listeners(node: &mut Node) {
     let listens = |session: &Session| {
         session.listens() || session.is_waiting() || session.tracked.is_some() || node.monitors.contains(&session.id)
@@ -270,7 +265,7 @@ pub(crate) fn holds_back(
     (connection, slot): (ConnectionId, u64),
     reply: &Reply,
 ) -> bool {
-    let Ok((_, order)) = Terms::split(crate::entry::Kind::Council, order) else { return false };
+    let Ok((_, order)) = Terms::split(Kind::Council, order) else { return false };
     let Ok(Order::Users(change)) = Order::decode(order) else { return false };
     if matches!(reply, Reply::Error(_)) || node.config.planted == Some(Planted::AnswersBeforeAll) {
         return false;
@@ -288,6 +283,7 @@ pub(crate) fn settle_changes(node: &mut Node) {
     }
     let members: Vec<NodeId> = node.roll.ids().filter(|id| !node.registry.left_behind(*id)).collect();
     let confirmed: Vec<(NodeId, Position)> = members.into_iter().map(|id| (id, confirmed_by(node, id))).collect();
+    let confirmed_by_all = confirmed.iter().map(|(_, position)| *position).min().unwrap_or_default();
     let (now, default_since) = (node.now.time, node.access.stored.default_since());
     // One that was removed a moment ago may not know it, and has a lease still.
     let removed_at = node.access.lease.removed_at;
@@ -295,7 +291,7 @@ pub(crate) fn settle_changes(node: &mut Node) {
     let mut answers = Vec::new();
     let mut waiting = std::mem::take(&mut node.access.lease.changes);
     waiting.retain_mut(|change| {
-        let is_by_all = all_are_members && confirmed.iter().all(|(_, position)| *position >= change.position);
+        let is_by_all = all_are_members && confirmed_by_all >= change.position;
         let is_over = now.since(change.applied_at) >= TERM + SPARE;
         if !is_by_all && !is_over {
             return true;

@@ -20,7 +20,7 @@ pub struct Login {
 }
 
 impl Logins {
-    /// Whether it is the name of a user who may do everything.
+    /// True if it is the name of a user that may do everything.
     #[must_use]
     pub fn may_everything(&self, name: &[u8]) -> bool {
         self.0.get(name).is_some_and(|user| user.rights.has_all())

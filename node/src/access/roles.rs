@@ -6,28 +6,28 @@
 //!    (`+@read`), which each build reads by its own table; where it is not, they name commands, and what is new stays closed.
 //! 3. Programs that read the users of a Redis read them.
 //!
-//! What a role may do is chosen so that nobody gets from it to the next one (docs/security.md has the table):
+//! The commands of a role are chosen so that nobody gets from one role to the next (docs/security.md has the table):
 //! - `viewer` and `operator` name each command, and none of these tells or changes a key, a value or the name of a channel.
-//! - What an operator does, an operator can undo. Who gets in (users, nodes, settings), what buckets there are and what ends a process is the admin's.
+//! - What an operator does, an operator can undo. Users, nodes, settings, buckets and the end of a process are the admin's.
 //! - No role but `admin` leaves code behind that others run. Scripts are called with the rights of the user, or not at all ([`super::compiled`]).
 
 use std::sync::LazyLock;
 
 use super::rules::{Refusal, Selector};
 
-/// What begins a rule that names a role.
+/// A rule that names a role begins with this.
 const MARK: &[u8] = b"role=";
-/// For every role that has no other: what clients say when they connect, and what tells about the cluster and the connection alone.
+/// For roles that name each command: what clients send when they connect, and commands about the connection itself.
 const CONNECTS: &str = "+ping +echo +hello +auth +reset +quit +select +readonly +readwrite +asking +command +client|getname +client|help +client|id +client|info \
     +client|no-touch +client|reply +client|setinfo +client|setname";
-/// What tells of the cluster without telling of keys. Drivers ask much of it by themselves.
+/// Commands that tell of the cluster without telling of keys. Drivers send many of them by themselves.
 const ORIENTS: &str = "+info +role +time +acl|whoami +cluster|help +cluster|info +cluster|keyslot +cluster|links +cluster|myid +cluster|myshardid \
     +cluster|nodes +cluster|shards +cluster|slots +dictum.status +dictum.age";
-/// What looks at a cluster that is run, without keys and values. `SLOWLOG GET` is not among it: it shows the words of commands.
+/// Commands by which a person watches a cluster, without keys and values. `SLOWLOG GET` is not among them: it shows the words of commands.
 const LOOKS: &str = "+dbsize +lastsave +client|list +config|get +latency|doctor +latency|graph +latency|help +latency|histogram +latency|history \
     +latency|latest +memory|doctor +memory|malloc-stats +memory|stats +module|list +slowlog|len +dictum.bucket|list +dictum.bucket|show +dictum.node|list \
     +dictum.node|settings";
-/// What keeps a cluster running, and can be undone by the same.
+/// Commands that keep a cluster running, each of which one of the others undoes.
 const OPERATES: &str = "+client|kill +client|no-evict +client|pause +client|unblock +client|unpause +config|resetstat +latency|reset +slowlog|reset \
     +dictum.node|auto-replace +dictum.node|drain +dictum.node|pause +dictum.node|promote +dictum.node|resume";
 const READS: &str = "+@read +@connection +@transaction -@write -@dangerous -@admin -@scripting +subscribe +unsubscribe +psubscribe +punsubscribe \

@@ -20,7 +20,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Whether an event may be told now.
+    /// True if an event may be told now.
     #[must_use]
     pub fn take(&mut self, now: Time) -> bool {
         let credit = now.since(self.credited).as_nanos() / ONE_PER.as_nanos();
@@ -29,7 +29,7 @@ impl Allowance {
             (self.used, self.credited) = (0, now);
         } else {
             self.used -= credit;
-            // What is left of the time counts towards the next one.
+            // The rest of the time counts towards the next event.
             self.credited = self.credited + ONE_PER * u32::try_from(credit).unwrap_or(u32::MAX);
         }
         let passes = self.used < AT_ONCE;

@@ -6,7 +6,7 @@ use data::Reply;
 use wire::ArgumentsRef;
 
 use super::{Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, shown};
-use crate::access::{self, stored::Users};
+use crate::access::stored::Users;
 use crate::council::Buckets;
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
@@ -53,21 +53,15 @@ pub(crate) fn refused(node: &mut Node, session: &Session, reason: &'static str, 
     }
 }
 
-/// The orders that a command is, or that the transaction has which it ends.
+/// The order that this command is, or the orders of the transaction that it ends.
 pub(crate) fn asked(node: &mut Node, session: &Session, arguments: ArgumentsRef<'_>) -> Option<Asked> {
     let name = arguments.iter().next()?;
     // Nothing is carried out for a stranger.
     if !shown::may_be_order(name) || !session.authenticated {
         return None;
     }
-    // One that it may not give is told as a refusal.
-    let words = Words::new(arguments);
-    if session.is_limited && session.user.rights.check(words.as_slice(), || access::bucket_name(node, session)).is_err()
-    {
-        return None;
-    }
     let orders: Vec<Vec<String>> = match &session.queue {
-        // What is in a transaction is carried out at its end.
+        // Orders in a transaction are carried out at its end.
         Some(queue) if name.eq_ignore_ascii_case(b"exec") => {
             let shown = |arguments: ArgumentsRef<'_>| {
                 let words = Words::new(arguments);
@@ -84,7 +78,7 @@ pub(crate) fn asked(node: &mut Node, session: &Session, arguments: ArgumentsRef<
     if orders.is_empty() {
         return None;
     }
-    node.audit.error = None;
+    (node.audit.is_asked, node.audit.error) = (true, None);
     Some(Asked {
         by: actor(session, &session.user.name),
         orders,
@@ -93,8 +87,9 @@ pub(crate) fn asked(node: &mut Node, session: &Session, arguments: ArgumentsRef<
     })
 }
 
-/// What was asked has been carried out, is on its way, or waits to be asked again.
+/// The command of these orders has been carried out, is on its way, or waits to be carried out again.
 pub(crate) fn took(node: &mut Node, session: &Session, mut asked: Asked) {
+    node.audit.is_asked = false;
     if session.deferred.is_some() {
         return;
     }

@@ -2,7 +2,7 @@
 
 /// Longest word that is kept whole, in bytes.
 const WORD_BYTES_MAX: usize = 512;
-/// Most bytes of the words of one order, as they are shown; the rest has a digest.
+/// Most bytes of the words of one order, as they are shown; the words behind these are counted.
 const ORDER_BYTES_MAX: usize = 16 * 1024;
 
 const REDACTED: &str = "(redacted)";
@@ -18,7 +18,7 @@ pub(super) fn bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether words are an order. Asked for every command, so that most are told apart by the length of their names.
+/// True if these words are an order.
 pub(super) fn is_order(words: &[&[u8]]) -> bool {
     let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
     match words.first().map_or(0, |name| name.len()) {
@@ -37,14 +37,24 @@ pub(super) fn is_order(words: &[&[u8]]) -> bool {
     }
 }
 
-/// Whether the name of a command may be that of an order, or of a transaction that has one in it.
+/// True if a command of this name may be an order, or ends a transaction that may have one in it. Every command is asked, so the length of the name decides first.
 pub(super) fn may_be_order(name: &[u8]) -> bool {
-    matches!(name.len(), 3..=8 | 11 | 13 | 14)
-        && matches!(name.first(), Some(b'a' | b'A' | b'c' | b'C' | b'd' | b'D' | b'e' | b'E' | b'f' | b'F'))
-        || matches!(name.first(), Some(b'm' | b'M' | b'p' | b'P' | b's' | b'S')) && matches!(name.len(), 4 | 5 | 7 | 8)
+    let names: &[&str] = match name.len() {
+        3 => &["acl"],
+        4 => &["exec", "sync"],
+        5 => &["psync"],
+        6 => &["config"],
+        7 => &["flushdb", "monitor"],
+        8 => &["flushall", "shutdown"],
+        11 => &["dictum.node", "dictum.once"],
+        13 => &["dictum.bucket", "dictum.backup"],
+        14 => &["dictum.settime"],
+        _ => &[],
+    };
+    names.iter().any(|of| name.eq_ignore_ascii_case(of.as_bytes()))
 }
 
-/// Whether an order is decided by the council: each costs its client a round of the nodes.
+/// True if the order changes the council's state, which costs its client a round of the nodes.
 pub(super) fn is_of_council(order: &[String]) -> bool {
     // Not those about nodes: an operator may say many that change nothing.
     let names = ["acl", "config", "dictum.bucket"];
@@ -85,7 +95,7 @@ pub(super) fn order(words: &[&[u8]]) -> Vec<String> {
     });
     let mut out: Vec<String> = Vec::new();
     let mut left = ORDER_BYTES_MAX;
-    // What is not shown is not looked at: an order may have hundreds of megabytes.
+    // The loop ends with the last word that is shown: an order may have hundreds of megabytes.
     for word in shown {
         if word.len() > left {
             out.push(format!("... ({} more words)", words.len() - out.len()));
@@ -107,7 +117,7 @@ pub(super) fn refused(order: &mut Vec<String>) {
     }
 }
 
-/// Whether the value of a setting is one, by its name.
+/// True if the value of the setting with this name is a secret.
 fn is_secret_setting(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     [&b"pass"[..], b"auth", b"secret", b"token"]

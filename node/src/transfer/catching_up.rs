@@ -17,31 +17,31 @@ pub(super) struct CatchingUp {
 }
 
 impl CatchingUp {
-    /// Whether it still is on its way to `level`, as far as can be told from how far its log agrees with the leader's.
-    fn continues(&mut self, now: Time, level: Position, matched: Option<Position>, held_for: Duration) -> bool {
+    /// True if the peer lacks entries before `cut` and comes nearer, as far as can be told from how far its log agrees with the leader's.
+    fn continues(&mut self, now: Time, cut: Position, matched: Option<Position>, held_for: Duration) -> bool {
         if let Some(matched) = matched.filter(|matched| *matched > self.has) {
             self.has = matched;
             self.progress_at = now;
         }
-        self.has < level && now.since(self.progress_at) < held_for
+        self.has < cut && now.since(self.progress_at) < held_for
     }
 }
 
 impl Transfers {
-    /// Peers still want what comes after this position of the log, which begins behind `base`. Whoever has everything up to `level` has caught up. `matched`
-    /// tells how far a peer's log agrees with this node's, if it leads.
+    /// Peers want the log behind this position when it is about to be cut at `cut`; it begins behind `base`. A peer that has everything up to `cut` has caught up.
+    /// `matched` tells how far a peer's log agrees with this node's, if it leads.
     pub(crate) fn wanted_behind(
         &mut self,
         now: Time,
-        (base, level): (Position, Position),
+        (base, cut): (Position, Position),
         matched: impl Fn(NodeId) -> Option<Position>,
     ) -> Option<Position> {
         self.end_overdue(now);
         let held_for = self.held_for;
-        self.catching_up.retain_mut(|peer| peer.continues(now, level, matched(peer.peer), held_for));
+        self.catching_up.retain_mut(|peer| peer.continues(now, cut, matched(peer.peer), held_for));
         let taking = self.sending.iter().filter(|sending| !sending.done).map(|sending| sending.place.0);
         let catching_up = self.catching_up.iter().map(|peer| peer.has);
-        // Whoever wants what is gone already gets another snapshot, whatever is kept.
-        taking.chain(catching_up).filter(|position| *position >= base).min()
+        // A peer whose entries are gone already needs another snapshot, so nothing is held for it.
+        taking.chain(catching_up).filter(|position| (base..cut).contains(position)).min()
     }
 }

@@ -160,8 +160,7 @@ impl Node {
         let keep = partition.all_have.map_or(keep, |all_have| keep.min(position.0.saturating_sub(all_have.0)));
         let base = partition.replica.log().base();
         let part = Position(base.0.saturating_add(CUT_ENTRIES_MAX));
-        let wanted = self.groups[g].log_wanted_behind(self.now.time, self.config.log_entries_kept);
-        if let Some(wanted) = wanted.filter(|wanted| *wanted < position) {
+        if let Some(wanted) = self.groups[g].log_wanted_behind(self.now.time, position) {
             if self.groups[g].partition.replica.log().bytes() <= self.config.log_bytes_held {
                 self.probe("node: log held for a peer");
                 // The rest follows when nobody wants it any more.

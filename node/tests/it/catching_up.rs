@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::Cluster;
 use base::{BucketId, NodeId, PartitionId, Position};
-use node::Progress;
+use node::{Config, Progress};
 
 const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 /// The one that was away.
@@ -21,14 +21,15 @@ fn write(cluster: &mut Cluster, leader: u16, key: usize) {
 }
 
 /// A leader that cuts its log after each 4 KiB without keeping any of it, 60 KiB of state, and a node that knows nothing of that. A snapshot takes a
-/// second, and in a second 50 KB are written.
-fn one_is_late(log_bytes_held: u64) -> (Cluster, u16) {
+/// second, and in a second 50 KB are written. `change` may want it otherwise.
+fn one_is_late(log_bytes_held: u64, change: impl Fn(&mut Config)) -> (Cluster, u16) {
     let mut cluster = Cluster::with(3, |config| {
         config.log_bytes_per_snapshot = 4 << 10;
         config.log_entries_kept = 0;
         config.log_bytes_held = log_bytes_held;
         config.snapshots.block_bytes = 4 << 10;
         config.snapshots.bytes_per_second = 60 << 10;
+        change(config);
     });
     cluster.ask(0, "SET first 1");
     let leader = (0..3)
@@ -56,7 +57,20 @@ fn one_is_late(log_bytes_held: u64) -> (Cluster, u16) {
 
 #[test]
 fn a_node_catches_up_though_clients_write_faster_than_it_takes_snapshots() {
-    let (mut cluster, leader) = one_is_late(1 << 20);
+    catches_up(|_| ());
+}
+
+/// Of the entries that shall be kept, the log keeps no more than have room in its bytes.
+#[test]
+fn a_node_catches_up_though_fewer_entries_are_kept_than_shall_be() {
+    catches_up(|config| {
+        config.log_entries_kept = 10_000;
+        config.snapshots.undecided_bytes_max = 16 << 10;
+    });
+}
+
+fn catches_up(change: impl Fn(&mut Config)) {
+    let (mut cluster, leader) = one_is_late(1 << 20, change);
     // So the log is cut where it was two seconds ago, which whoever takes a snapshot now is past.
     cluster.slow_saver = Some((leader, Duration::from_secs(2)));
     let before = progress(&cluster, LATE).applied;
@@ -89,7 +103,7 @@ fn a_node_catches_up_though_clients_write_faster_than_it_takes_snapshots() {
 
 #[test]
 fn no_more_of_the_log_is_held_than_is_allowed() {
-    let (mut cluster, leader) = one_is_late(8 << 10);
+    let (mut cluster, leader) = one_is_late(8 << 10, |_| ());
     let mut held = 0;
     for key in 0..600 {
         write(&mut cluster, leader, key % 300);

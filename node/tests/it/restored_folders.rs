@@ -109,7 +109,7 @@ fn a_folder_that_was_away_while_its_node_lived_without_it_recovers() {
     let folder = cluster.journal(LATE);
     start_without_its_disk(&mut cluster);
     settle(&mut cluster);
-    // Who was connected before it heard of the others was put out.
+    // The node closed connections from before it heard of the others.
     cluster.open(LATE, AGAIN);
     assert_eq!(cluster.ask_as(LATE, AGAIN, "SET meanwhile 1"), "+OK\r\n");
     cluster.restart(LATE, folder);

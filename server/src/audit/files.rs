@@ -94,7 +94,7 @@ fn plain(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no plain file")) }
 }
 
-/// What stands next in a file.
+/// The next piece of a file.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// A line, without its line break.

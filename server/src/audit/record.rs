@@ -18,7 +18,7 @@ use tls::{NodeKey, sha256};
 /// Longest line, in bytes. That of a checkpoint has 5 KB, that of an order up to some 100 KB if all its bytes are escaped.
 pub(crate) const LINE_BYTES_MAX: usize = 256 * 1024;
 
-/// What the signed bytes of a checkpoint begin with, so that its signature passes for nothing else.
+/// The signed bytes of a checkpoint begin with this, so that its signature passes for nothing else.
 const SIGNED: &[u8] = b"Dictum audit checkpoint, version 1\n";
 
 /// The `previous` of the first record of all.
@@ -128,7 +128,7 @@ pub(crate) fn sign(fields: &mut Fields, key: &NodeKey) -> Result<(), String> {
     Ok(())
 }
 
-/// What is signed of a checkpoint.
+/// The bytes of a checkpoint that its signature is for.
 pub(crate) fn signed_bytes(fields: &Fields) -> Vec<u8> {
     let mut fields = fields.clone();
     fields.remove("signature");

@@ -73,7 +73,7 @@ pub(crate) struct Trail {
     since_checkpoint: u64,
 }
 
-/// What stands at the end of the last file.
+/// The end of the last file.
 struct Tail {
     first: u64,
     bytes: u64,
@@ -159,7 +159,7 @@ impl Trail {
         Ok((trail, ending))
     }
 
-    /// Whether so much waits for the disk that nothing more is to be appended.
+    /// True if so much waits for the disk that nothing more may be appended.
     pub(crate) fn is_full(&self) -> bool {
         self.unsynced.len() >= UNSYNCED_BYTES_MAX
     }
@@ -196,7 +196,7 @@ impl Trail {
         self.since_checkpoint += 1;
     }
 
-    /// Whoever verifies a file needs the key, also when the files before it are gone.
+    /// A reader needs the key to verify a file, also when the files before it are gone.
     fn append_key(&mut self) {
         let fields = vec![
             ("algorithm", "ML-DSA-65".into()),

@@ -28,7 +28,7 @@ const UNSIGNED_MAX: u64 = CHECKPOINT_RECORDS + 100;
 /// Most findings that are told; the others are counted.
 const FINDINGS_MAX: usize = 50;
 
-/// What is known of a trail from elsewhere.
+/// Facts about a trail that the reader has from elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Expected {
     /// The only key that may have signed, in hexadecimal digits.
@@ -44,7 +44,7 @@ pub(super) struct Finding {
     pub file: String,
     /// The line in it, from 1.
     pub line: u64,
-    /// What is wrong.
+    /// The fault, in words.
     pub text: String,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Checkpoint {
     pub time: u64,
 }
 
-/// What was found.
+/// The findings and figures of a trail.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Report {
     /// Nothing is wrong.
@@ -137,7 +137,7 @@ struct Reading {
     keys: BTreeMap<String, Vec<u8>>,
     /// Up to which record files were removed, as records say, with the hash of that record.
     removed: Vec<(u64, String)>,
-    /// What the first record names.
+    /// The hash that the first record names as that of the record before.
     first_previous: String,
     is_running: bool,
     /// The last record was that of a start.

@@ -68,7 +68,7 @@ impl Figures {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// Whether the last write or sync has failed.
+    /// True if the last write or sync has failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
     }
@@ -171,7 +171,7 @@ struct Writer {
 impl Writer {
     fn run(&mut self, receiver: &Receiver<Message>) {
         loop {
-            // What waits stays in the queue while the disk takes nothing.
+            // Entries stay in the queue while the disk takes nothing.
             if self.trail.is_full() {
                 thread::sleep(RETRY_EVERY);
                 self.settle(true);
@@ -233,7 +233,7 @@ impl Writer {
         let is_due = self.trail.since_checkpoint() >= CHECKPOINT_RECORDS
             || self.signed.elapsed() >= CHECKPOINT_EVERY
             || (is_idle && self.trail.since_checkpoint() > 0);
-        // What is due is signed, whatever the disk does: `verify` takes long stretches without a signature for forged.
+        // A checkpoint that is due is signed even if the disk fails: `verify` takes long stretches without a signature for forged.
         let done = if is_due { self.trail.checkpoint() } else { self.trail.write() };
         let done = done.and_then(|()| self.trail.make_room());
         if is_due {
@@ -249,7 +249,7 @@ impl Writer {
         let is_written = written.is_ok();
         self.note(written);
         if is_written {
-            // Whoever waited may have lost patience.
+            // The thread that waited may have given up.
             let _ = done.try_send(());
         }
     }

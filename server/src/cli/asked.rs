@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::connection::{Connection, Endpoint};
 use crate::secrets::Login;
@@ -67,6 +68,39 @@ impl Asked {
     pub(crate) fn login(&self) -> Result<Option<Login>, String> {
         Login::choose(self.user.clone(), self.password.clone(), self.password_file.as_ref())
     }
+}
+
+/// A node's error, and advice to a person. `list` is the command that lists what was to be changed; `own` has the advice that only one command gives, by the code of the
+/// error and its text.
+pub(crate) fn advised(
+    error: &str,
+    endpoint: &Endpoint,
+    list: &str,
+    own: impl Fn(&str, &str) -> Option<&'static str>,
+) -> String {
+    let (code, text) = error.split_once(' ').unwrap_or((error, ""));
+    let advice = match (own(code, text), code) {
+        (Some(advice), _) => advice.to_owned(),
+        (None, "NOAUTH") => {
+            "Give the password by --password-file or DICTUM_PASSWORD, and the user by --user, if it is not default."
+                .to_owned()
+        }
+        (None, "CLUSTERDOWN") => {
+            "Try again, or ask another node with --at HOST:PORT. `dictum status` tells who is up.".to_owned()
+        }
+        (None, "UNKNOWN") => format!("It may or may not have been done: `{list}` tells."),
+        (None, _) if text.starts_with("unknown command") => {
+            return format!("the server at {endpoint} is no Dictum node, or of another version: {error}");
+        }
+        (None, "ERR") => return text.to_owned(),
+        (None, _) => return error.to_owned(),
+    };
+    format!("{}\n  {advice}", if code == "ERR" { text } else { error })
+}
+
+/// A value as one line of JSON.
+pub(crate) fn line_of_json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain fields become JSON") + "\n"
 }
 
 /// Prints the outcome of a command, or why it was not carried out.

@@ -136,7 +136,7 @@ pub(super) async fn audit(State(api): State<Arc<Api>>, caller: Caller, uri: Uri)
     }))
 }
 
-/// What HTTP tells the audit trail.
+/// The records that HTTP makes for the audit trail.
 pub(super) struct Auditor {
     audit: Audit,
     readers: Semaphore,
@@ -165,7 +165,7 @@ fn shown(bytes: &[u8]) -> String {
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted).to_owned()
 }
 
-/// Who asks, as it stands in records.
+/// The user and the address of a client, as they stand in records.
 fn who(shown_by: Option<&Credentials>, remote: Option<Remote>) -> Who {
     let user = shown_by.map(|shown| shown.user.as_slice()).filter(|user| !user.is_empty()).unwrap_or(b"default");
     let client = remote.map(|remote| remote.0.to_string()).unwrap_or_default();
@@ -217,7 +217,7 @@ impl Auditor {
     }
 }
 
-/// Whether a request is an order about buckets or nodes.
+/// True if a request is an order about buckets or nodes.
 fn is_order(method: &Method, path: &str) -> bool {
     let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     changes && (path == "/v1/buckets/{name}" || path == "/v1/nodes" || path.starts_with("/v1/nodes/"))

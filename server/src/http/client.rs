@@ -94,7 +94,7 @@ pub(super) struct Pool {
 
 /// One connection and what has arrived on it.
 struct Line {
-    /// Whose rights it has.
+    /// The user whose rights it has.
     caller: Caller,
     connection: VirtualConnection,
     parser: ReplyParser,

@@ -1,5 +1,5 @@
-//! Whose request it is. Who asks shows a user's name and password (Basic), or the password of `default` (Bearer); the commands of the request are then carried out with the
-//! rights of that user, by the node, as those of a connection after `AUTH` are. Who shows nothing is the user that the certificate of the connection names, or `default`.
+//! Logins over HTTP. A client shows a user's name and password (Basic), or the password of `default` (Bearer); the commands of the request are then carried out with the
+//! rights of that user, by the node, as those of a connection after `AUTH` are. A client that shows nothing is the user that the certificate of the connection names, or `default`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,7 @@ use super::{Api, OPEN_PATHS};
 /// The user whose rights count where nobody has said a name.
 const DEFAULT: &[u8] = b"default";
 
-/// Whose rights a command has.
+/// The user whose rights a command has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Caller {
     /// This process: for what it tells everybody.
@@ -95,7 +95,7 @@ pub(super) async fn authenticate(State(api): State<Arc<Api>>, mut request: Reque
     }
 }
 
-/// Whether what is shown is compared with anything.
+/// True if logins are judged at all.
 fn needs_login(api: &Api) -> bool {
     api.options.logins.get().is_some() || api.options.password.get().is_some()
 }

@@ -190,7 +190,7 @@ fn a_login_gives_no_right_to_guess() {
         assert_eq!(web.ask("GET /v1/keys/k", "").0, 401);
     }
     assert!(begun.elapsed() >= Duration::from_secs(1), "three a second");
-    // What it has shown before waits for nothing, and is no guess.
+    // A password that it has shown before waits for nothing, and is no guess.
     web.show("ann:secret");
     wait_for("its turn", || (web.ask("GET /v1/keys/k", "").0 == 404).then_some(()));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wire::encode_command;
 
-use super::{Client, Mode, Record, Running, Scanned, Wishes};
+use super::{Client, Mode, Record, Refused, Running, Scanned, Wishes};
 use crate::chaos::MS;
 use crate::hashes::{self, LASTING, elements_bytes, key_of};
 use crate::history::{Command, Op, Operation, Outcome, bucket_of, raw_key};
@@ -141,7 +141,7 @@ impl Client {
                     0
                 };
                 let operation = self.invoke(commands, now, record);
-                Running::Executing { operation, answered, refused: false }
+                Running::Executing { operation, answered, refused: Refused::Nothing }
             }
             Task::Transaction { watch, commands } => {
                 let mut words = vec!["WATCH"];

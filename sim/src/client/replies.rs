@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wire::{Value, encode_command};
 
-use super::{Client, Mode, Record, Running, Scanned, Wishes, count};
+use super::{Client, Mode, Record, Refused, Running, Scanned, Wishes, count};
 use crate::chaos::MS;
 use crate::checkers::scan::Scan;
 use crate::checkers::terms::{NO_ROOM, Refusal, is_refusal};
@@ -20,6 +20,9 @@ const PARTED_SCAN: &str = "sim: bucket with partitions scanned";
 const TOO_LONG_REFUSED: &str = "sim: value refused that its bucket finds too long";
 const FULL_REFUSED: &str = "sim: write refused by a full bucket";
 const PART_REFUSED: &str = "sim: part of a transaction refused";
+
+/// How a node refuses commands while it does not know who may do what.
+pub(crate) const NO_LEASE: &str = "CLUSTERDOWN this node has not heard from the council lately";
 
 /// What an error reply means for the command it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,22 +142,23 @@ impl Client {
                     let mut refused = refused;
                     match &value {
                         Value::Error(text) => {
-                            // A node that is about to stop refuses MULTI; then it must refuse all that follows, too.
                             self.note_error("MULTI or a queued command", text, now, record);
-                            refused = true;
+                            let is_for_a_while = answered > 0 && text.starts_with(NO_LEASE);
+                            refused = refused.max(if is_for_a_while { Refused::ForAWhile } else { Refused::ForGood });
                         }
                         // Of a transaction over several partitions single commands are refused, too.
                         Value::Simple(text)
-                            if (text == "OK") == (answered == 0) && (!refused || self.mix.parted && answered > 0) => {}
+                            if (text == "OK") == (answered == 0)
+                                && (refused < Refused::ForGood || self.mix.parted && answered > 0) => {}
                         other => record.unexpected.push(format!(
-                            "client {}: reply {answered} within a transaction is {other:?}, refused: {refused}",
+                            "client {}: reply {answered} within a transaction is {other:?}, refused: {refused:?}",
                             self.id
                         )),
                     }
                     self.running = Running::Executing { operation, answered: answered + 1, refused };
                     false
                 } else {
-                    self.on_executed(operation, value, refused, now, record);
+                    self.on_executed(operation, value, refused > Refused::Nothing, now, record);
                     true
                 }
             }
@@ -209,7 +213,7 @@ impl Client {
         self.sent_at = now;
         let operation = self.invoke(commands, now, record);
         record.operations[operation].watched = watched;
-        self.running = Running::Executing { operation, answered: 0, refused: false };
+        self.running = Running::Executing { operation, answered: 0, refused: Refused::Nothing };
         let timeout = self.timeout;
         self.wake_in(timeout, now, wishes);
     }

@@ -142,7 +142,7 @@ impl<N: Door> Cluster<N> {
         if whole.is_empty() {
             return false;
         }
-        // What was answered may be lost with them.
+        // Changes of users that were answered may be lost with these nodes.
         self.revocations.forget_all();
         for node in self.nodes() {
             self.die(node, rng.chance(1, 2), "most are lost for good");

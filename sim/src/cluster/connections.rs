@@ -6,7 +6,7 @@ use node::{ConnectionId, Listener};
 
 use super::Cluster;
 use crate::chaos::Fault;
-use crate::client::{Record, Wishes};
+use crate::client::{NO_LEASE, Record, Wishes};
 use crate::door::Door;
 use crate::events::Event;
 use crate::process::{Happening, name_of};
@@ -32,6 +32,8 @@ pub(super) struct Connection {
     /// Its client does not read before that: what it was answered since waits.
     pub(super) reads_at: u64,
     pub(super) unread: Vec<Vec<u8>>,
+    /// The last bytes that a caller was sent: the network cuts what nodes say anywhere.
+    last_heard: Vec<u8>,
 }
 
 /// A client's end.
@@ -51,9 +53,6 @@ pub(super) enum Owner {
     Router(usize, u16),
     Restless(usize),
 }
-
-/// How a node refuses what is said while it does not know who may do what.
-const NO_LEASE: &[u8] = b"-CLUSTERDOWN this node has not heard from the council lately";
 
 impl<N: Door> Cluster<N> {
     pub(super) fn with_client(&mut self, client: usize, act: impl FnOnce(&mut Self, &mut Wishes)) {
@@ -189,6 +188,7 @@ impl<N: Door> Cluster<N> {
             broken: false,
             reads_at: 0,
             unread: Vec::new(),
+            last_heard: Vec::new(),
         };
         self.connections.insert(number, opened);
         let listener = match self.owner_of(client) {
@@ -368,10 +368,8 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [12, client as u64, number, digest], || {
             format!("client {client} connection {number} > {}", wire::quote(&bytes[..bytes.len().min(200)]))
         });
-        if matches!(self.owner_of(client), Owner::Caller(_))
-            && bytes.windows(NO_LEASE.len()).any(|text| text == NO_LEASE)
-        {
-            // Whatever it was: who has said several things cannot know which of them was refused, and begins anew.
+        if matches!(self.owner_of(client), Owner::Caller(_)) && self.hears_of_no_lease(number, &bytes) {
+            // A caller that has sent several commands cannot know which of them was refused, and begins anew.
             self.abandon(number);
             return self.on_connection_closed(client, number);
         }
@@ -387,6 +385,15 @@ impl<N: Door> Cluster<N> {
                 self.with_restless(place, |it, now, record, wishes| it.on_bytes(&bytes, now, record, wishes));
             }
         }
+    }
+
+    fn hears_of_no_lease(&mut self, number: u64, bytes: &[u8]) -> bool {
+        let Some(connection) = self.connections.get_mut(&number) else { return false };
+        let heard = &mut connection.last_heard;
+        heard.extend_from_slice(bytes);
+        let hears = heard.windows(NO_LEASE.len()).any(|text| text == NO_LEASE.as_bytes());
+        heard.drain(..heard.len().saturating_sub(NO_LEASE.len() - 1));
+        hears
     }
 
     /// Does what a node wants of its clients' connections.

@@ -1,5 +1,5 @@
 //! Users whose rights an operator changes again and again, and guests who log in as them: each asks for what its user may have, and for what no user of them ever
-//! has. These properties are looked at.
+//! has. The properties are these:
 //!
 //! - Nobody is ever given what none of the rules that there were for his user allows.
 //! - Once the operator has been answered `OK` to the order that takes everything from a user, no node carries out a command that is said as this user from then on.
@@ -22,7 +22,7 @@ pub(crate) const PROBES: [&str; 5] = [SERVED, REFUSED, PUT_OUT, TRIED, AUDITED];
 const SERVED: &str = "sim: a guest was given what its user may have";
 const REFUSED: &str = "sim: a guest was refused what its user may not have";
 const PUT_OUT: &str = "sim: a guest was put out";
-const TRIED: &str = "sim: a guest tried a command after all was taken from its user";
+const TRIED: &str = "sim: a guest tried a command after its user had lost every right";
 const AUDITED: &str = "sim: a failed login or an order was told for the audit trail";
 
 /// Numbers of their connections begin here: above those of conversations.
@@ -50,6 +50,8 @@ struct Guest {
     parser: ReplyParser,
     /// It has logged in: until then it is `default`, who may do everything.
     is_in: bool,
+    /// Its node has answered it by itself, without asking another one.
+    is_served: bool,
     /// Commands without an answer yet.
     asked: VecDeque<Asked>,
 }
@@ -61,7 +63,7 @@ struct Asked {
     words: String,
 }
 
-/// From whom all was taken, by the operator's orders and their answers.
+/// Users that have lost every right, by the operator's orders and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Revocations {
     /// How many names each user has had: an order without a good answer may still be carried out, at any time, and after that nothing is certain of that name.
@@ -74,7 +76,7 @@ pub(crate) struct Revocations {
     tried: u64,
 }
 
-/// What is known of a user.
+/// The orders about a user.
 #[derive(Debug, Default)]
 struct User {
     last_order: u64,
@@ -155,7 +157,7 @@ impl Revocations {
         ))
     }
 
-    /// What was ordered may be lost: all go by other names.
+    /// Orders may be lost: all users get other names.
     pub(super) fn forget_all(&mut self) {
         (0..USERS).for_each(|number| *self.names.entry(number).or_default() += 1);
         self.users.clear();
@@ -230,11 +232,11 @@ impl<N: Door> Cluster<N> {
         true
     }
 
-    /// Cuts a node other than this one off from all others, for longer than it may go by the users that it knows. A user who is logged in there.
+    /// Cuts a node other than this one off from all others, for longer than it may go by the users that it knows. Returns a user whom that node serves.
     fn cut_off_a_guest(&mut self, node: NodeId, rng: &mut Rng) -> Option<String> {
         let of = |other: NodeId| {
             let running = self.machines[usize::from(other.0)].running.as_ref()?;
-            let guest = running.guests.held.iter().find(|guest| guest.is_in)?;
+            let guest = running.guests.held.iter().find(|guest| guest.is_served)?;
             Some((other, guest.user.clone()))
         };
         let found: Vec<(NodeId, String)> = self.nodes().filter(|other| *other != node).filter_map(of).collect();
@@ -265,12 +267,18 @@ impl<N: Door> Cluster<N> {
         if held < GUESTS_MAX && rng.chance(1, 2) {
             let Some(connection) = self.new_guest(node) else { return };
             let parser = ReplyParser::new(ReplyLimits::default());
-            let guest = Guest { connection, user: name.clone(), parser, is_in: false, asked: VecDeque::new() };
+            // Some come by way of HTTP, which has let them in by what it knew.
+            let is_in = rng.chance(1, 4);
+            let guest = Guest { connection, user: name.clone(), parser, is_in, is_served: false, asked: VecDeque::new() };
             if let Some(running) = &mut self.machine(node).running {
                 running.guests.held.push(guest);
             }
-            self.give(node, Happening::Opened(connection, Listener::Forwards));
-            self.ask(node, held, false, &["AUTH", &name, &name]);
+            if is_in {
+                self.give(node, Happening::OpenedFor(connection, name));
+            } else {
+                self.give(node, Happening::Opened(connection, Listener::Forwards));
+                self.ask(node, held, false, &["AUTH", &name, &name]);
+            }
             return;
         }
         let Some(running) = &self.machine(node).running else { return };
@@ -285,6 +293,7 @@ impl<N: Door> Cluster<N> {
             return self.ask(node, place, false, &["SUBSCRIBE", &name]);
         }
         let own = format!("{name}:k");
+        self.ask(node, place, false, &["ECHO", &name]);
         self.ask(node, place, false, &["GET", &own]);
         self.ask(node, place, false, &["MULTI"]);
         self.ask(node, place, false, &["GET", &own]);
@@ -361,6 +370,7 @@ impl<N: Door> Cluster<N> {
                     }
                     continue;
                 }
+                guest.is_served |= !is_refused && words.starts_with("ECHO ");
                 let probe = if is_refused { REFUSED } else { SERVED };
                 *self.probes.entry(probe).or_default() += 1;
                 if is_forbidden && !is_refused {

@@ -47,7 +47,7 @@ pub(super) struct State {
     /// The command under way is answered that it was done, but not everywhere.
     pub(super) not_on_all: bool,
     pub(super) opened: usize,
-    /// For whom each was opened; empty: for the process.
+    /// The user that each was opened for; empty: for the process.
     pub(super) users: Vec<String>,
     pub(super) closed: usize,
     /// By identifier: the command that came with it, and what it was answered.
