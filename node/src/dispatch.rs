@@ -125,6 +125,24 @@ impl Node {
         session.reply(|writer| reply::error(writer, failure));
     }
 
+    /// Refuses a command before it is looked at, as Redis's `rejectCommand` does: an open transaction cannot be carried out any more, and it is over if the command was
+    /// to end it.
+    pub(crate) fn reject(&mut self, session: &mut Session, words: &[&[u8]], failure: &Failure) {
+        if let Some(queue) = &mut session.queue {
+            queue.broken = true;
+        }
+        if !words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
+            return self.refuse(session, failure);
+        }
+        session.queue = None;
+        session.watches.clear();
+        self.show(session, words);
+        let failure = failure.to_string();
+        let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
+        let text = format!("EXECABORT Transaction discarded because of: {reason}");
+        self.refuse(session, &Failure::built(text.as_bytes()));
+    }
+
     /// The connection may go on, in the next pass.
     pub(crate) fn resume(&mut self, id: ConnectionId) {
         if let Some(Some(session)) = self.sessions.get_mut(&id)
@@ -191,7 +209,7 @@ impl Node {
         let Some(name) = words.first() else { return };
         if matches!(self.stopping, Some(Stopping::Draining { .. } | Stopping::Stopped)) {
             if session.is_inside {
-                return self.refuse(session, &Failure::Text(STOPPING));
+                return self.reject(session, words, &Failure::Text(STOPPING));
             }
             // Without a word: see `Node::let_clients_go`.
             session.closing = true;
@@ -212,20 +230,17 @@ impl Node {
         if session.is_limited
             && let Err(failure) = access::check(self, session, words)
         {
-            if let Some(queue) = &mut session.queue {
-                queue.broken = true;
-            }
-            return self.refuse(session, &failure);
+            return self.reject(session, words, &failure);
         }
         if let Some(failure) = commands::pubsub::refusal(session, words) {
-            return self.refuse(session, &failure);
+            return self.reject(session, words, &failure);
         }
         if self.waits_for_pause(session, arguments, words) || self.waits_for_its_turn(session, arguments, words) {
             return;
         }
         if words.len() > ARGUMENTS_PLAIN_MAX && !self.has(Feature::ManyWords) {
             let text = "ERR a command has 1048576 words at the most while nodes of earlier versions are in the cluster";
-            return self.refuse(session, &Failure::Text(text));
+            return self.reject(session, words, &Failure::Text(text));
         }
         self.find_bucket_again(session);
         if session.queue.is_some() && !commands::runs_inside_multi(name) {
@@ -285,9 +300,7 @@ impl Node {
         }
         match commands::find(words) {
             Err(_) if wire::http::is_redis_warning(name) => self.close_foreign(session, Foreign::Http),
-            Err(failure) => {
-                self.refuse(session, &failure);
-            }
+            Err(failure) => self.reject(session, words, &failure),
             Ok(entry) => {
                 session.last_command = entry.spec.name;
                 self.carrying = entry.spec.name;

@@ -204,10 +204,7 @@ pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: Arguments
     }
     if std::mem::take(&mut session.has_asked_for_lease) {
         node.probe("access: a command was refused without a lease");
-        if let Some(queue) = &mut session.queue {
-            queue.broken = true;
-        }
-        node.refuse(session, &LAPSED);
+        node.reject(session, words, &LAPSED);
     } else if session.aim_at(COUNCIL.bucket, arguments) {
         // An answer renews the lease.
         session.has_asked_for_lease = true;

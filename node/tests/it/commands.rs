@@ -267,3 +267,38 @@ fn coordinates_are_texts_or_numbers() {
         ],
     );
 }
+
+/// Redis refuses these before it looks whether there is a transaction, and an `EXEC` that is refused ends it (`rejectCommand` and `execCommandAbort` there).
+#[test]
+fn a_refused_end_ends_a_transaction() {
+    let aborted = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+    transcript(
+        &mut alone(),
+        &[
+            ("WATCH a", "+OK"),
+            ("MULTI", "+OK"),
+            ("SET a 1", "+QUEUED"),
+            ("EXEC now", aborted),
+            ("GET a", "$-1"),
+            ("EXEC", "-ERR EXEC without MULTI"),
+            ("EXEC now", aborted),
+            ("MULTI", "+OK"),
+            ("SET a 1", "+QUEUED"),
+            ("MULTI now", "-ERR wrong number of arguments for 'multi' command"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            ("MULTI", "+OK"),
+            ("SET a 1", "+QUEUED"),
+            ("DISCARD now", "-ERR wrong number of arguments for 'discard' command"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            ("MULTI", "+OK"),
+            ("WATCH", "-ERR wrong number of arguments for 'watch' command"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            // These are the commands' own errors, and do no harm.
+            ("MULTI", "+OK"),
+            ("MULTI", "-ERR MULTI calls can not be nested"),
+            ("WATCH a", "-ERR WATCH inside MULTI is not allowed"),
+            ("SET a 1", "+QUEUED"),
+            ("EXEC", "*1 | +OK"),
+        ],
+    );
+}

@@ -106,6 +106,29 @@ fn a_command_waits_for_a_lease_that_comes() {
 }
 
 #[test]
+fn a_transaction_that_is_refused_is_over() {
+    let mut cluster = started(3);
+    with_ann(&mut cluster);
+    let away = follower(&mut cluster);
+    assert_eq!(cluster.ask_as(away, ANN, "MULTI"), "+OK\r\n");
+    assert_eq!(cluster.ask_as(away, ANN, "SET k 2"), "+QUEUED\r\n");
+    cluster.isolated.push(away);
+    passes(&mut cluster, 4000);
+    cluster.say_as(away, ANN, "EXEC");
+    let refused = cluster.hear_as(away, ANN);
+    let text = "-EXECABORT Transaction discarded because of: CLUSTERDOWN this node has not heard from the council lately";
+    assert!(refused.starts_with(text), "{refused}");
+    cluster.isolated.clear();
+    assert_eq!(cluster.ask_as(away, ANN, "GET k"), "$1\r\n1\r\n", "it is carried out, not queued");
+    // The same for one who may not end it.
+    assert_eq!(cluster.ask(0, "ACL SETUSER ann -exec"), "+OK\r\n");
+    assert_eq!(cluster.ask_as(away, ANN, "MULTI"), "+OK\r\n");
+    let text = "-EXECABORT Transaction discarded because of: NOPERM User ann has no permissions to run the 'exec' command\r\n";
+    assert_eq!(cluster.ask_as(away, ANN, "EXEC"), text);
+    assert_eq!(cluster.ask_as(away, ANN, "GET k"), "$1\r\n1\r\n");
+}
+
+#[test]
 fn rules_for_default_want_the_word_of_every_node() {
     let mut cluster = started(3);
     let away = follower(&mut cluster);
