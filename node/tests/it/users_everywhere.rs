@@ -116,14 +116,16 @@ fn a_transaction_that_is_refused_is_over() {
     passes(&mut cluster, 4000);
     cluster.say_as(away, ANN, "EXEC");
     let refused = cluster.hear_as(away, ANN);
-    let text = "-EXECABORT Transaction discarded because of: CLUSTERDOWN this node has not heard from the council lately";
+    let text =
+        "-EXECABORT Transaction discarded because of: CLUSTERDOWN this node has not heard from the council lately";
     assert!(refused.starts_with(text), "{refused}");
     cluster.isolated.clear();
     assert_eq!(cluster.ask_as(away, ANN, "GET k"), "$1\r\n1\r\n", "it is carried out, not queued");
     // The same for one who may not end it.
     assert_eq!(cluster.ask(0, "ACL SETUSER ann -exec"), "+OK\r\n");
     assert_eq!(cluster.ask_as(away, ANN, "MULTI"), "+OK\r\n");
-    let text = "-EXECABORT Transaction discarded because of: NOPERM User ann has no permissions to run the 'exec' command\r\n";
+    let text =
+        "-EXECABORT Transaction discarded because of: NOPERM User ann has no permissions to run the 'exec' command\r\n";
     assert_eq!(cluster.ask_as(away, ANN, "EXEC"), text);
     assert_eq!(cluster.ask_as(away, ANN, "GET k"), "$1\r\n1\r\n");
 }

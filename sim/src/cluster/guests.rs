@@ -269,7 +269,8 @@ impl<N: Door> Cluster<N> {
             let parser = ReplyParser::new(ReplyLimits::default());
             // Some come by way of HTTP, which has let them in by what it knew.
             let is_in = rng.chance(1, 4);
-            let guest = Guest { connection, user: name.clone(), parser, is_in, is_served: false, asked: VecDeque::new() };
+            let guest =
+                Guest { connection, user: name.clone(), parser, is_in, is_served: false, asked: VecDeque::new() };
             if let Some(running) = &mut self.machine(node).running {
                 running.guests.held.push(guest);
             }
