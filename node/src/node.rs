@@ -45,6 +45,7 @@ use crate::journal::Batch;
 use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
+use crate::outcast::Outcast;
 use crate::outlived::Outlived;
 use crate::pace::Quickness;
 use crate::pause::Pauses;
@@ -202,8 +203,7 @@ pub struct Node {
     pub(crate) introduced: BTreeMap<NodeId, bool>,
     /// This node was removed from the cluster.
     pub(crate) is_removed: bool,
-    /// Others say that the cluster has gone on without it.
-    left_behind: membership::LeftBehind,
+    pub(crate) outcast: Outcast,
     /// Tokens that clients get when it is decided that these let nodes join.
     pub(crate) tokens_made: Vec<(ConnectionId, u64, String)>,
     /// What only the council's leader needs.

@@ -119,6 +119,8 @@ pub enum Planted {
     BackupSinceNow,
     /// A node ends by the word of anybody who has left it behind, though its majority lives.
     LeftBehindBelieved,
+    /// A node ends by the word of one member that it was removed, though its majority lives.
+    FarewellBelieved,
     /// Writes that grow are taken though a disk is below its low mark.
     LowDiskGrows,
     /// Connections keep the rights that their users had when they logged in.

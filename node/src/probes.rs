@@ -46,6 +46,7 @@ const NODE_PROBES: &[&str] = &[
     "node: told at which address it is",
     "node: waits for founders",
     "node: a claim to have been left behind ignored",
+    "node: a word that it was removed ignored",
     "node: a log's time brought back",
     "node: write outcome unknown",
     "node: write refused without a leader",

@@ -87,7 +87,8 @@ fn strange() -> JoinReply {
     JoinReply::Refused("UNKNOWN the node that was asked could not tell".to_owned())
 }
 
-async fn next(connection: &mut VirtualConnection, parser: &mut ReplyParser) -> Option<Value> {
+/// The next reply; none if the node has closed the connection.
+pub(crate) async fn next(connection: &mut VirtualConnection, parser: &mut ReplyParser) -> Option<Value> {
     loop {
         if let Some(value) = parser.next().ok()? {
             return Some(value);

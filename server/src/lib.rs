@@ -35,6 +35,7 @@ pub mod nodes;
 pub mod options;
 pub mod peer_tls;
 pub mod private;
+pub mod reset_password;
 pub mod secrets;
 pub mod sim_command;
 pub mod start;

@@ -13,8 +13,8 @@ use lab::command::LabArguments;
 use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{
-    audit, backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, secrets, sim_command, start,
-    status, unsafe_recover, user,
+    audit, backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, reset_password, secrets,
+    sim_command, start, status, unsafe_recover, user,
 };
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
@@ -55,6 +55,8 @@ enum Command {
     Import(import::ImportArguments),
     /// Has one stopped node go on alone when most are gone for good; what only these had is lost.
     UnsafeRecover(unsafe_recover::UnsafeRecoverArguments),
+    /// Gives a user another password by way of a stopped node's folder, when nobody can log in as an administrator.
+    ResetPassword(reset_password::ResetPasswordArguments),
     /// Creates, lists, changes and drops buckets.
     Bucket(bucket::BucketArguments),
     /// Adds, lists and removes users, and says what each may do.
@@ -81,6 +83,7 @@ impl Command {
                 | Command::Restore(_)
                 | Command::Import(_)
                 | Command::UnsafeRecover(_)
+                | Command::ResetPassword(_)
                 | Command::Check(_)
         )
     }
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => backup::run_export(arguments),
         Command::Import(arguments) => import::run(arguments),
         Command::UnsafeRecover(arguments) => unsafe_recover::run(arguments),
+        Command::ResetPassword(arguments) => reset_password::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
         Command::User(arguments) => user::run(arguments),
         Command::Node(arguments) => nodes::run(arguments),

@@ -32,6 +32,7 @@ use crate::http::{self, HttpOptions, Visitors};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
 use crate::peer_tls::{self, PeerSecurity};
+use crate::reset_password;
 use crate::secrets::{self, Password, SharedLogins};
 use crate::standing::{self, Known, Standing};
 use crate::systemd::Notifier;
@@ -299,6 +300,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let alarm = Arc::clone(&frame.alarm);
     let (bridge, requests) = bridge(Arc::clone(&frame.connections), Arc::new(move || alarm.ring()));
     let admission = Admission::new(bridge.clone());
+    reset_password::carry_out(&options.dir, bridge.clone()).map_err(thread_failed)?;
     let messenger = frame.messenger.clone();
     let tell: errands::Tell = Arc::new(move |connection, slot, answer| {
         messenger.tell(Control::ErrandDone(connection, slot, answer));

@@ -230,7 +230,7 @@ enum Action {
 }
 
 #[derive(Args, Debug)]
-struct NewPassword {
+pub(crate) struct NewPassword {
     /// File whose first line is the user's password. Only its SHA-256 is sent.
     #[arg(long, value_name = "FILE")]
     new_password_file: Option<PathBuf>,
@@ -326,18 +326,18 @@ fn wanted(
 }
 
 /// The password of a user: of a file, or made here.
-struct Secret {
+pub(crate) struct Secret {
     text: String,
     is_new: bool,
 }
 
 impl Secret {
-    fn choose(given: &NewPassword) -> Result<Secret, String> {
+    pub(crate) fn choose(given: &NewPassword) -> Result<Secret, String> {
         if let Some(path) = &given.new_password_file {
             let text = secrets::read_file(path)?;
             if text.chars().count() < PASSWORD_CHARACTERS_MIN {
                 eprintln!(
-                    "dictum user: warning: the password has less than {PASSWORD_CHARACTERS_MIN} characters. It is kept as its SHA-256: who gets hold of that, from a disk or \
+                    "dictum: warning: the password has less than {PASSWORD_CHARACTERS_MIN} characters. It is kept as its SHA-256: who gets hold of that, from a disk or \
                      a backup, can guess a short one. `openssl rand -hex 32` makes one that nobody guesses"
                 );
             }
@@ -360,11 +360,16 @@ impl Secret {
 
     /// The rule that adds it. The password itself stays here.
     fn rule(&self) -> String {
-        format!("#{}", node::password_digest(self.text.as_bytes()))
+        format!("#{}", self.digest())
+    }
+
+    /// Its SHA-256.
+    pub(crate) fn digest(&self) -> String {
+        node::password_digest(self.text.as_bytes())
     }
 
     /// Shows it, if nobody knows it yet: at the terminal, not where the output goes, which may be kept.
-    fn show(&self, name: &str) -> Result<(), String> {
+    pub(crate) fn show(&self, name: &str) -> Result<(), String> {
         if !self.is_new {
             return Ok(());
         }

@@ -27,6 +27,10 @@ pub trait Door: Sized {
     fn portrait(&self) -> Vec<String> {
         Vec::new()
     }
+    /// The words by which a member would tell this node that it was removed.
+    fn farewell(&self) -> bytes::Bytes {
+        bytes::Bytes::new()
+    }
     /// Whether it speaks with a node of that number.
     fn knows(&self, peer: NodeId) -> bool {
         let _ = peer;
@@ -211,6 +215,10 @@ impl Door for node::Node {
 
     fn times(&self) -> (Option<WallTime>, WallTime) {
         node::Node::times(self)
+    }
+
+    fn farewell(&self) -> bytes::Bytes {
+        node::farewell(self)
     }
 
     fn knows(&self, peer: NodeId) -> bool {

@@ -2,11 +2,10 @@
 
 use base::limits::NODES_EVER_MAX;
 use base::versions::Feature;
-use base::{NodeId, PartitionId, Position, Time};
+use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use data::Slots;
 use paxos::{Input as Step, Replica, RoleName};
-use std::time::Duration;
 
 use super::{Node, PING_EVERY, place_of};
 use crate::bucket::{Bucket, BucketKind};
@@ -15,26 +14,13 @@ use crate::detector::Detector;
 use crate::door::{Level, Member, Nodes, Planted};
 use crate::entry::Kind;
 use crate::lives::Claim;
+use crate::outcast;
 use crate::peer::{PeerMessage, Ping};
 use crate::planner::ORDER_AGAIN_AFTER;
 use crate::registry::Change;
 use crate::roll::Changes;
 use crate::router::Waiter;
 use crate::{Placed, Placement};
-
-/// So long a node without a majority is told that it was left behind, until it ends.
-const LEFT_FOR: Duration = Duration::from_secs(3);
-const SAID_AGAIN_WITHIN: Duration = Duration::from_secs(1);
-
-/// Whether a node was told that its cluster has gone on without it.
-#[derive(Debug, Default)]
-pub(crate) struct LeftBehind {
-    /// Since when, without a majority of its own; and when last.
-    since: Option<Time>,
-    last: Option<Time>,
-    /// Its operator was told that the claim was ignored.
-    is_ignored: bool,
-}
 
 impl Node {
     /// Takes over who is there by the council's registry. Where the council's replica stands.
@@ -77,7 +63,7 @@ impl Node {
         self.warn_of_shared_addresses(&moved);
         for id in changes.went {
             if id == self.config.me {
-                self.on_removed();
+                outcast::end_as_removed(self);
             } else {
                 self.forget(id);
             }
@@ -107,7 +93,7 @@ impl Node {
 
     /// What this node's cluster is called, as far as that concerns itself; 0: it knows none. While it reads the council's log from the beginning, or waits for
     /// what its disk has lost of that, it comes by names that the cluster had before somebody went on alone: under one of these it would be taken for a node that was left behind.
-    pub(super) fn cluster_name(&self) -> u64 {
+    pub(crate) fn cluster_name(&self) -> u64 {
         let me = self.config.me;
         let founds = usize::from(me.0) < self.config.members.len();
         let is_named =
@@ -215,55 +201,6 @@ impl Node {
         self.registry.left_behind(id) && self.config.planted != Some(Planted::LeftBehindHeard)
     }
 
-    /// A node of this cluster has gone on without it, by the word of its operator: this one ends in order, and is not to come back.
-    ///
-    /// Not while it is one of a living majority: then it was a copy of a folder that went on, for a rehearsal beside this cluster perhaps, and there is nothing that a
-    /// majority could have lost. The claim comes again with each ping, and it takes a while for nodes that start to hear each other: so it counts only once it was
-    /// made for [`LEFT_FOR`] without a majority.
-    pub(super) fn on_left_behind(&mut self, by: NodeId) {
-        let time = self.now.time;
-        let believes = self.config.planted == Some(Planted::LeftBehindBelieved);
-        if self.has_living_majority() && !believes {
-            self.left_behind.since = None;
-            if !std::mem::replace(&mut self.left_behind.is_ignored, true) {
-                self.probe("node: a claim to have been left behind ignored");
-                let by = self.name_of(by);
-                let text = format!(
-                    "{by} says that the cluster has gone on without this node (`dictum unsafe-recover`). A majority of the cluster is alive, so that is ignored: it was a copy of {by}'s folder. Stop that copy, or give it a network of its own"
-                );
-                self.event(Level::Error, text);
-            }
-            return;
-        }
-        // It is said with each ping: one that was said long ago has nothing to do with this one.
-        if self.left_behind.last.replace(time).is_none_or(|last| time.since(last) > SAID_AGAIN_WITHIN) {
-            self.left_behind.since = None;
-        }
-        if time.since(*self.left_behind.since.get_or_insert(time)) < LEFT_FOR {
-            return;
-        }
-        if !std::mem::replace(&mut self.is_removed, true) {
-            let (by, me) = (self.name_of(by), self.name_of(self.config.me));
-            let text = format!(
-                "the cluster has gone on without this node (`dictum unsafe-recover`, as {by} says): it stops. What only its folder holds is lost to the cluster: keep the folder as long as that matters. To take part again it has to be removed (`dictum node remove {me} --force`) and to join with an empty one"
-            );
-            self.event(Level::Error, text);
-            self.stop();
-        }
-    }
-
-    /// Whether this node hears a majority of those who vote in the council, itself among them if it does. They need not have a leader, as far as this node knows: the copy that
-    /// claims to have left it behind may have taken the place of the leader's link.
-    fn has_living_majority(&self) -> bool {
-        let Some(g) = place_of(&self.groups, COUNCIL) else { return false };
-        let voters = self.voters_of(g);
-        let is_alive = |id: &&NodeId| {
-            let is_up = self.trusted.get(usize::from(id.0)).is_some_and(|trusted| *trusted);
-            **id == self.config.me || is_up && self.introduced.get(id) == Some(&true)
-        };
-        voters.iter().filter(is_alive).count() * 2 > voters.len()
-    }
-
     /// Somebody is spoken to that is not one of the nodes (any more), and may have a higher number than all of them.
     fn make_room_for(&mut self, id: NodeId) {
         let place = usize::from(id.0);
@@ -277,16 +214,6 @@ impl Node {
         self.probe("node: a removed node was told so");
         self.make_room_for(to);
         self.send(to, &PeerMessage::Farewell { cluster: self.registry.cluster });
-    }
-
-    /// This node was removed from the cluster: it ends in order, and is not to come back.
-    pub(super) fn on_removed(&mut self) {
-        if !std::mem::replace(&mut self.is_removed, true) {
-            self.probe("node: was removed");
-            let text = "this node was removed from the cluster: it stops. Nothing in its folder is needed any more; to take part again it has to join with an empty one";
-            self.event(Level::Error, text);
-            self.stop();
-        }
     }
 
     /// Tells the council in which zone this node is, where its registry says otherwise: the node was started with another label than before. Said again

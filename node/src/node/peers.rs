@@ -14,6 +14,7 @@ use super::{Node, news_of, place_of};
 use crate::door::{Level, LinkTerms, Planted};
 use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
+use crate::outcast::{self, Reason};
 use crate::peer::{Forwarded, PeerMessage, Ping};
 use crate::router::Ready;
 
@@ -168,13 +169,13 @@ impl Node {
             // Whoever sends it sends no pings any more.
             PeerMessage::Farewell { cluster } => {
                 if [0, cluster].contains(&self.cluster_name()) {
-                    self.on_removed();
+                    outcast::on_word(self, from, Reason::Removed);
                 }
                 return;
             }
             PeerMessage::LeftBehind { cluster } => {
                 if cluster == self.cluster_name() {
-                    self.on_left_behind(from);
+                    outcast::on_word(self, from, Reason::LeftBehind);
                 }
                 return;
             }

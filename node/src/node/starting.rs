@@ -35,6 +35,7 @@ use crate::journal::{self, Batch, Rebuilt};
 use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
+use crate::outcast::Outcast;
 use crate::outlived::Outlived;
 use crate::pace::Quickness;
 use crate::partition::Partition;
@@ -214,7 +215,7 @@ impl Node {
             roll_told: false,
             introduced: BTreeMap::new(),
             is_removed: false,
-            left_behind: super::membership::LeftBehind::default(),
+            outcast: Outcast::default(),
             tokens_made: Vec::new(),
             council_leads: Leads::default(),
             council_followed: Position(0),

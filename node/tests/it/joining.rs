@@ -2,6 +2,7 @@
 
 use crate::common::{Cluster, bulk, pass_until};
 use base::{BucketId, NodeId, PartitionId};
+use node::Input;
 
 const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 
@@ -271,6 +272,36 @@ fn who_may_not_join_is_told_why() {
         cluster.pass();
     }
     assert!(ask(&mut cluster, &format!("JOIN {} n10 h:2 6", bulk(&token))).contains("too old"));
+}
+
+/// What one member says of another does not end it, as long as it hears a majority.
+#[test]
+fn nobody_is_removed_by_the_word_of_one() {
+    let mut cluster = three();
+    let say = |cluster: &mut Cluster| {
+        let words = node::farewell(&cluster.nodes[2]);
+        cluster.give(2, Input::PeerMessage { peer: NodeId(1), bytes: words });
+    };
+    for _ in 0..1000 {
+        cluster.pass();
+        say(&mut cluster);
+    }
+    assert!(cluster.stopped.is_empty(), "five seconds of that end nobody");
+    let probes = cluster.nodes[2].take_probes();
+    let ignored = probes.iter().find(|(name, _)| *name == "node: a word that it was removed ignored");
+    assert_eq!(ignored.map(|(_, count)| *count), Some(1), "its operator is told once");
+    // One that hears nobody else ends, though not at once.
+    cluster.isolated.push(2);
+    for _ in 0..500 {
+        cluster.pass();
+        say(&mut cluster);
+    }
+    assert!(cluster.stopped.is_empty());
+    for _ in 0..250 {
+        cluster.pass();
+        say(&mut cluster);
+    }
+    assert!(cluster.stopped.contains(&2));
 }
 
 /// Whoever has started since a node was removed knows no number as high as its: it is told all the same.

@@ -18,6 +18,7 @@ use crate::audit;
 use crate::full_sync;
 use crate::low_disk::RESERVE;
 use crate::peer_tls::KEY_FILE;
+use crate::reset_password;
 
 /// What to do when memory is lost: a group of one has nobody to ask.
 const OTHERS: &str = "keep the other nodes running and start this one; it gets from them what it lacks (a cluster of one has \
@@ -190,6 +191,7 @@ fn check_names(report: &mut Report, names: &[String], blanks: usize) {
         full_sync::FOLDER,
         audit::FOLDER,
         KEY_FILE,
+        reset_password::FILE,
     ];
     let strange: Vec<&str> = names
         .iter()

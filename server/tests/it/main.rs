@@ -34,6 +34,7 @@ mod nodes;
 mod partitions;
 mod peer_links;
 mod pubsub;
+mod reset_password;
 mod restored_folders;
 mod roles;
 mod slow_nodes;

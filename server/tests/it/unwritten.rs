@@ -153,8 +153,9 @@ fn what_cannot_be_written_is_told_by_every_command() {
     assert!(node.stop(), "it ends well");
     let founders = format!("n1=127.0.0.1:{peer}");
     let recover = ["unsafe-recover", "--cluster", &founders];
+    let reset = ["reset-password", "--user", "ann", "--new-password-file", &password];
     let of_folder: &[&[&str]] =
-        &[&["check"], &["audit", "verify"], &recover, &[&recover[..], &["--accept-loss"]].concat()];
+        &[&["check"], &["audit", "verify"], &reset, &recover, &[&recover[..], &["--accept-loss"]].concat()];
     for words in of_folder {
         unwritten(&[*words, &[text_of(&folder.path().join("n1"))]].concat(), |_| {});
     }

@@ -28,8 +28,8 @@ use crate::process::{self, Commit, Happening, Running, name_of};
 use crate::trace::digest_of;
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 10] =
-    [EMPTY, COPIED, ALONE, MOVED, LINKED, REFUSED, ENDED, NODE_ENDED, TAKEN_OVER, BOTH_ENDED];
+pub(crate) const PROBES: [&str; 11] =
+    [EMPTY, COPIED, ALONE, MOVED, LINKED, REFUSED, ENDED, NODE_ENDED, TAKEN_OVER, BOTH_ENDED, rehearsal::LIED];
 const EMPTY: &str = "sim: a second process began with an empty folder";
 const COPIED: &str = "sim: a second process began with an earlier copy of the node's folder";
 const MOVED: &str = "sim: a second process began with the node's folder";
@@ -241,6 +241,7 @@ impl<N: Door> Cluster<N> {
             DoubleEvent::ToNode(peer, link, payload) => {
                 if let Some(of) = self.linked_double(peer, link) {
                     self.give(peer, Happening::PeerMessage(of, payload));
+                    self.lie(peer, of);
                 }
             }
             DoubleEvent::FromNode(peer, link, payload) => {

@@ -397,6 +397,12 @@ fn a_living_majority_left_behind() {
 }
 
 #[test]
+fn removed_by_the_word_of_one() {
+    let with: &[Fault] = &[Fault::SecondProcess];
+    is_found_saying(Planted::FarewellBelieved, 60, (with, &[]), ("second processes", "says that it was left behind"));
+}
+
+#[test]
 fn rights_kept() {
     is_found_by(Planted::RightsKept, 10, &[Fault::Users], "rights");
 }

@@ -7,7 +7,10 @@ use base::{NodeId, Rng};
 use super::{Cluster, Folder, PROPERTY};
 use crate::disk::SimDisk;
 use crate::door::Door;
-use crate::process::name_of;
+use crate::process::{Happening, name_of};
+
+/// The name under which it is counted.
+pub(crate) const LIED: &str = "sim: a copy said that a node was removed, which it was not";
 
 impl<N: Door> Cluster<N> {
     /// A copy of a node's folder that has gone on alone; none if what is in the folder at this moment does not allow that.
@@ -26,13 +29,27 @@ impl<N: Door> Cluster<N> {
         Some(disk)
     }
 
+    /// The copy says something else that is not true: that the node was removed.
+    pub(super) fn lie(&mut self, to: NodeId, of: NodeId) {
+        if self.double.as_ref().is_none_or(|double| double.folder != Folder::Alone) {
+            return;
+        }
+        let Some(running) = &self.machine(to).running else { return };
+        let words = running.node.farewell();
+        *self.probes.entry(LIED).or_default() += 1;
+        self.give(to, Happening::PeerMessage(of, words));
+    }
+
     /// A node ends, as it was removed or left behind.
     ///
-    /// Property: a majority that lives is left behind by nobody.
+    /// Property: a majority that lives is left behind by nobody, and nobody is removed by the word of one.
     pub(in crate::cluster) fn judge_end_beside_copy(&mut self, node: NodeId) {
         let is_beside = self.double.as_ref().is_some_and(|double| double.folder == Folder::Alone);
         if is_beside && !self.operator.leaving.contains(&node) {
-            let text = format!("{} has ended, as a copy of another folder says that it was left behind", name_of(node));
+            let text = format!(
+                "{} has ended, as a copy of another folder says that it was left behind, or removed",
+                name_of(node)
+            );
             self.violate(PROPERTY, text);
         }
     }
