@@ -281,6 +281,8 @@ impl Selector {
             return vec![b"~*".to_vec()];
         }
         let text = |(pattern, access): &(Vec<u8>, Access)| match (access.reads, access.writes) {
+            // Of %R~* and %W~*: ~* would be all keys, behind which there is no other pattern.
+            (true, true) if pattern == b"*" => b"%RW~*".to_vec(),
             (true, true) => [b"~", pattern.as_slice()].concat(),
             (true, false) => [b"%R~", pattern.as_slice()].concat(),
             (false, _) => [b"%W~", pattern.as_slice()].concat(),

@@ -204,10 +204,14 @@ fn dry_run(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure>
     let Some(user) = node.access.get(name) else {
         return Err(Failure::built(&[b"ERR User '", name, b"' not found"].concat()));
     };
-    let Some(known) = known::named(command[0]) else {
+    let found = known::named(command[0]).and_then(|known| match command.get(1) {
+        Some(sub) if !known.subcommands().is_empty() => known.subcommand(sub),
+        _ => Some(known),
+    });
+    let Some(known) = found else {
         return Err(Failure::built(&[b"ERR Command '", command[0], b"' not found"].concat()));
     };
-    let spec = command.get(1).and_then(|sub| known.subcommand(sub)).unwrap_or(known).spec();
+    let spec = known.spec();
     if !spec.arity_fits(command.len()) {
         return Err(spec.wrong_arity());
     }
