@@ -32,6 +32,9 @@ use crate::words::{self, Words};
 
 const STOPPING: &str = "CLUSTERDOWN this node is stopping; the command was not done, use another node";
 
+/// Begins the answer to an `EXEC` that is refused. Redis's text, to the letter.
+pub(crate) const DISCARDED: &str = "EXECABORT Transaction discarded because of: ";
+
 impl Node {
     pub(crate) fn on_received(&mut self, id: ConnectionId, bytes: &[u8]) {
         let Some(place) = self.sessions.get_mut(&id) else { return };
@@ -139,7 +142,7 @@ impl Node {
         self.show(session, words);
         let failure = failure.to_string();
         let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
-        let text = format!("EXECABORT Transaction discarded because of: {reason}");
+        let text = format!("{DISCARDED}{reason}");
         self.refuse(session, &Failure::built(text.as_bytes()));
     }
 

@@ -96,6 +96,7 @@ mod words;
 
 use base::{NodeId, Position};
 
+pub use access::lease::MADE as CHANGE_MADE;
 pub use access::logins::{Login, Logins};
 pub use access::roles::{NAMES as ROLES, role_of};
 pub use access::rules::digest_of as password_digest;

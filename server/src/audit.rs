@@ -20,5 +20,5 @@ mod tests;
 
 pub(crate) use files::FOLDER;
 pub(crate) use record::{Entry, LEFT_OUT, hex};
-pub(crate) use trail::{Limits, Link, Trail};
+pub(crate) use trail::{Limits, Link, note};
 pub use writer::Audit;

@@ -8,17 +8,16 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
-use std::{str, thread};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use storage::{Files, Identity, LoadedIdentity};
+use storage::{Files, Identity, LoadedIdentity, ReadOnlyFolder};
 use wire::{ReplyParser, Value, encode_command};
 
 use crate::admission::next;
-use crate::audit::{Entry, Limits, Trail};
+use crate::audit::{self, Entry};
 use crate::bridge::Bridge;
 use crate::cli::asked::end_or;
 use crate::peer_tls::{self, Readers};
@@ -35,7 +34,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const HELP: &str = "\
 Users are the same at all nodes, so any node of the cluster will do. It is stopped for this; the others go on, and a majority of the cluster
 has to be there when it starts again. Within a few seconds the user has the new password, at all nodes, and is on. Connections that it has
-stay. What it may do stays, too: where the user is gone, or may do nothing any more, add --admin.
+stay, and so do its rights. Add --admin where the user is gone, or has no rights any more.
 
 This is for those who may write the node's folder. It stands in the node's audit trail.
 
@@ -67,7 +66,7 @@ fn parse_name(text: &str) -> Result<String, String> {
     is_name.then(|| text.to_owned()).ok_or_else(|| "a user's name has 1 to 256 bytes, and no spaces".to_owned())
 }
 
-/// What the node says to the council.
+/// The order: the node says it to the council.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reset {
@@ -82,6 +81,16 @@ impl Reset {
         let reset: Reset = serde_json::from_slice(bytes).ok()?;
         let is_digest = reset.digest.len() == 64 && reset.digest.bytes().all(|digit| digit.is_ascii_hexdigit());
         (is_digest && parse_name(&reset.user).is_ok()).then_some(reset)
+    }
+
+    /// For the audit trail.
+    fn entry(&self) -> Entry {
+        let fields = vec![
+            ("admin", self.admin.into()),
+            ("client", "the command dictum reset-password, on the stopped folder".into()),
+            ("user", self.user.clone().into()),
+        ];
+        Entry::new("reset-password", fields)
     }
 
     fn words(&self) -> Vec<String> {
@@ -99,25 +108,25 @@ pub fn run(arguments: ResetPasswordArguments) -> ExitCode {
 
 fn leave(arguments: &ResetPasswordArguments) -> Result<String, String> {
     let dir = &arguments.dir;
-    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
-    if !dir.is_dir() {
-        return Err(named(&"there is no such folder"));
-    }
-    // Nobody else has the folder meanwhile.
-    let files = Files::open(dir).map_err(check::refused)?;
-    let node = match Identity::load(&files).map_err(|error| named(&format!("the identity cannot be read: {error}")))? {
-        LoadedIdentity::Found(identity) => identity.name,
-        LoadedIdentity::Missing | LoadedIdentity::Damaged(_) => return Err(named(&"it does not say whose it is")),
+    let named = |text: String| format!("{}: {text}", dir.display());
+    // A folder that is no node's stays as it is.
+    let folder = ReadOnlyFolder::open(dir).map_err(check::refused)?;
+    let identity = Identity::load(&folder).map_err(|error| named(format!("the identity cannot be read: {error}")))?;
+    let LoadedIdentity::Found(Identity { name: node, .. }) = identity else {
+        return Err(named("it does not say whose it is".to_owned()));
     };
+    drop(folder);
+    // Nobody else has the folder meanwhile.
+    let _files = Files::open(dir).map_err(check::refused)?;
     let secret = Secret::choose(&arguments.password)?;
     let reset = Reset { user: arguments.user.clone(), digest: secret.digest(), admin: arguments.admin };
-    write(dir, &reset).map_err(|error| named(&format!("the order cannot be written: {error}")))?;
-    note_in_trail(dir, &node, &reset)?;
-    secret
-        .show(&reset.user)
-        .map_err(|text| format!("{text}. Run the command again: a later order takes the place of this one"))?;
-    drop(files);
+    // Nothing is done that is not told.
+    audit::note(dir, &node, reset.entry())?;
+    write(dir, &reset).map_err(|error| named(format!("the order cannot be written: {error}")))?;
     let user = &reset.user;
+    secret.show(user).map_err(|error| {
+        format!("the order is in the folder, and its password cannot be shown: {error}. Run the command again: a later order takes the place of this one")
+    })?;
     Ok(format!(
         "Start {node}: as soon as it reaches a majority of the cluster, {user} has the new password at all nodes.\n"
     ))
@@ -135,24 +144,10 @@ fn write(dir: &Path, reset: &Reset) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn note_in_trail(dir: &Path, node: &str, reset: &Reset) -> Result<(), String> {
-    let key = peer_tls::load_key(dir)?;
-    let fields = vec![
-        ("admin", reset.admin.into()),
-        ("client", "the command dictum reset-password, on the stopped folder".into()),
-        ("user", reset.user.clone().into()),
-    ];
-    let told = Trail::open(dir, node, Arc::new(key), Limits::default()).and_then(|(mut trail, _)| {
-        trail.push(Entry::new("reset-password", fields));
-        trail.checkpoint()
-    });
-    told.map_err(|error| format!("the order is in the folder, but the audit trail cannot be written: {error}"))
-}
-
 /// At a node's start: carries out the order in its folder, if there is one, on a thread of its own.
 ///
 /// # Errors
-/// There is no thread.
+/// There is no thread, or nothing to wait with.
 pub(crate) fn carry_out(dir: &Path, bridge: Bridge) -> io::Result<()> {
     // A command that has not come to its end has left it: it is no order yet.
     let _ = fs::remove_file(dir.join(FILE_NEW));
@@ -172,25 +167,25 @@ pub(crate) fn carry_out(dir: &Path, bridge: Bridge) -> io::Result<()> {
             return Ok(());
         }
     };
-    thread::Builder::new()
-        .name("resets-password".to_owned())
-        .spawn(move || until_done(&path, &bridge, &reset))
-        .map(drop)
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let run = move || runtime.block_on(until_done(&path, &bridge, &reset));
+    thread::Builder::new().name("resets-password".to_owned()).spawn(run).map(drop)
 }
 
-fn until_done(path: &Path, bridge: &Bridge, reset: &Reset) {
+async fn until_done(path: &Path, bridge: &Bridge, reset: &Reset) {
     let user = &reset.user;
-    loop {
-        let outcome = match ask(bridge, reset) {
-            // The process ends: the next one goes on with it.
-            None => return,
-            Some(outcome) => outcome,
-        };
+    let mut has_waited = false;
+    // Once the node has closed the connection, the process ends: the next one goes on with the order.
+    while let Some(outcome) = ask(bridge, reset).await {
         match outcome {
             Ok(()) => log::warning(&format!("the user {user:?} has the password of dictum reset-password")),
             // It is made, and holds where it can.
-            Err(text) if text.starts_with("ERR the change is made") => log::warning(&text),
+            Err(text) if text.starts_with(node::CHANGE_MADE) => log::warning(&text),
             Err(text) if is_for_later(&text) => {
+                if !std::mem::replace(&mut has_waited, true) {
+                    log::warning(&format!("the password of {user:?} is not changed yet, and tried again: {text}"));
+                }
+                // Nothing else runs on this thread.
                 thread::sleep(AGAIN_AFTER);
                 continue;
             }
@@ -221,18 +216,15 @@ fn is_for_later(text: &str) -> bool {
 }
 
 /// None if the node has closed the connection.
-fn ask(bridge: &Bridge, reset: &Reset) -> Option<Result<(), String>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
-    runtime.block_on(async {
-        let mut connection = bridge.open("dictum reset-password");
-        let mut words = Vec::new();
-        encode_command(&mut words, reset.words());
-        connection.send(words).await;
-        match next(&mut connection, &mut ReplyParser::default()).await? {
-            Value::Error(text) => Some(Err(text)),
-            _ => Some(Ok(())),
-        }
-    })
+async fn ask(bridge: &Bridge, reset: &Reset) -> Option<Result<(), String>> {
+    let mut connection = bridge.open("dictum reset-password");
+    let mut words = Vec::new();
+    encode_command(&mut words, reset.words());
+    connection.send(words).await;
+    match next(&mut connection, &mut ReplyParser::default()).await? {
+        Value::Error(text) => Some(Err(text)),
+        _ => Some(Ok(())),
+    }
 }
 
 #[cfg(test)]

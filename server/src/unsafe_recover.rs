@@ -9,7 +9,6 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::WallTime;
@@ -19,10 +18,9 @@ use storage::{
     Disk, Files, Identity, Journal, JournalOptions, LoadedIdentity, ReadOnlyFolder, StoreView, verify_journal,
 };
 
-use crate::audit::{Entry, Limits, Trail};
+use crate::audit::{self, Entry};
 use crate::check::{self, Progress, Severity, Verdict};
 use crate::options::parse_cluster;
-use crate::peer_tls;
 use crate::snapshots;
 use crate::standing::Standing;
 use report::Report;
@@ -149,18 +147,12 @@ fn recover(arguments: &UnsafeRecoverArguments, progress: &mut Progress) -> Resul
 
 /// Tells the node's audit trail what was done to it.
 fn note_in_trail(arguments: &UnsafeRecoverArguments, standing: &Standing) -> Result<(), String> {
-    let key = peer_tls::load_key(&arguments.dir)?;
     let fields = vec![
         ("accept_damage", arguments.accept_damage.into()),
         ("client", "the command dictum unsafe-recover, on the stopped folder".into()),
         ("number", standing.me.0.into()),
     ];
-    let node = &standing.own().name;
-    let told = Trail::open(&arguments.dir, node, Arc::new(key), Limits::default()).and_then(|(mut trail, _)| {
-        trail.push(Entry::new("unsafe-recover", fields));
-        trail.checkpoint()
-    });
-    told.map_err(|error| format!("the audit trail cannot be written: {error}"))
+    audit::note(&arguments.dir, &standing.own().name, Entry::new("unsafe-recover", fields))
 }
 
 /// Whose folder it is, and under which incarnation.

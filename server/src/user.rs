@@ -274,7 +274,7 @@ fn carry_out(arguments: UserArguments) -> Result<String, String> {
             // `reset` removes rules that somebody else has given in between.
             let first = ["ACL", "SETUSER", &name, "reset", "on"].map(str::to_owned);
             node.ask(&[&first[..], &[secret.rule()], &wanted].concat())?;
-            secret.show(&name)?;
+            secret.show(&name).map_err(|error| unshown(&name, &error))?;
             node.show(&name).map(|user| shown(&user))
         }
         Action::Passwd { name, keep, password } => {
@@ -285,7 +285,7 @@ fn carry_out(arguments: UserArguments) -> Result<String, String> {
             words.extend((!keep).then(|| "resetpass".to_owned()));
             words.push(secret.rule());
             node.ask(&words)?;
-            secret.show(&name)?;
+            secret.show(&name).map_err(|error| unshown(&name, &error))?;
             node.show(&name).map(|user| shown(&user))
         }
     }
@@ -369,14 +369,14 @@ impl Secret {
     }
 
     /// Shows it, if nobody knows it yet: at the terminal, not where the output goes, which may be kept.
-    pub(crate) fn show(&self, name: &str) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn show(&self, name: &str) -> io::Result<()> {
         if !self.is_new {
             return Ok(());
         }
-        let shown = writeln!(io::stderr().lock(), "The password of {name}, shown this once: {}", self.text);
-        shown.map_err(|error| {
-            format!("the user {name} has a password that cannot be shown: {error}\n  `dictum user passwd {name}` makes another one")
-        })
+        writeln!(io::stderr().lock(), "The password of {name}, shown this once: {}", self.text)
     }
 }
 
@@ -433,6 +433,12 @@ impl Conversation {
     fn strange(&self) -> String {
         format!("the server at {} answered something that this version cannot read", self.endpoint)
     }
+}
+
+fn unshown(name: &str, error: &io::Error) -> String {
+    format!(
+        "the user {name} has a password that cannot be shown: {error}\n  `dictum user passwd {name}` makes another one"
+    )
 }
 
 fn nobody(name: &str) -> String {

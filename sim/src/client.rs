@@ -116,7 +116,7 @@ enum Scanned {
     Scored,
 }
 
-/// What was refused of a transaction under way.
+/// How much of a transaction under way was refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Refused {
     Nothing,

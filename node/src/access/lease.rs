@@ -42,6 +42,9 @@ const LAPSED: Failure = Failure::Text(
     "CLUSTERDOWN this node has not heard from the council lately, so it does not know who may do what; the command was not done, use another node",
 );
 
+/// Begins the answer to a change of users that is made, and that a node has not confirmed.
+pub const MADE: &str = "ERR the change is made, but";
+
 /// A lease, and the changes whose answers wait for those of others.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
@@ -301,7 +304,7 @@ pub(crate) fn settle_changes(node: &mut Node) {
             std::mem::replace(&mut change.reply, Reply::Ok)
         } else {
             let text = format!(
-                "ERR the change is made, but {} did not confirm it, and may still let everybody be 'default': start it, or remove it from the cluster, and send the command again",
+                "{MADE} {} did not confirm it, and may still let everybody be 'default': start it, or remove it from the cluster, and send the command again",
                 unaware.join(", ")
             );
             Reply::Error(Failure::built(text.as_bytes()))

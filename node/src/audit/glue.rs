@@ -8,6 +8,7 @@ use wire::ArgumentsRef;
 use super::{Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, shown};
 use crate::access::stored::Users;
 use crate::council::Buckets;
+use crate::dispatch::DISCARDED;
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
 use crate::registry::Registry;
@@ -100,7 +101,7 @@ pub(crate) fn took(node: &mut Node, session: &Session, mut asked: Asked) {
         Some(_) => tell(node, asked, NOT_AWAITED),
         None => match node.audit.error.take() {
             // That is told as a refusal.
-            Some(error) if error.starts_with("NOPERM") => {}
+            Some(error) if error.strip_prefix(DISCARDED).unwrap_or(&error).starts_with("NOPERM") => {}
             Some(error) => {
                 asked.orders.iter_mut().for_each(shown::refused);
                 tell(node, asked, &error);

@@ -93,6 +93,20 @@ fn what_is_in_a_transaction_is_told_when_it_is_done_or_not() {
 }
 
 #[test]
+fn a_transaction_that_its_user_may_not_end_is_told_as_a_refusal() {
+    let mut cluster = alone();
+    pass_until(&mut cluster, "the version", |cluster| cluster.nodes[0].cluster_version() == NEWEST);
+    let ann = open(&mut cluster, 8);
+    assert_eq!(cluster.ask(0, "ACL SETUSER ann on nopass ~* +multi +flushdb"), "+OK\r\n");
+    for line in ["AUTH ann x", "MULTI", "FLUSHDB"] {
+        cluster.ask_as(0, ann, line);
+    }
+    told(&mut cluster);
+    assert!(cluster.ask_as(0, ann, "EXEC").starts_with("-EXECABORT Transaction discarded because of: NOPERM"));
+    assert_eq!(told(&mut cluster), ["refused ann command exec"]);
+}
+
+#[test]
 fn an_order_whose_client_goes_is_told_as_unknown() {
     let mut cluster = Cluster::new(3);
     pass_until(&mut cluster, "a leader", |cluster| cluster.nodes[0].leader(cluster.nodes[0].partitions()[0]).is_some());

@@ -274,7 +274,7 @@ fn who_may_not_join_is_told_why() {
     assert!(ask(&mut cluster, &format!("JOIN {} n10 h:2 6", bulk(&token))).contains("too old"));
 }
 
-/// What one member says of another does not end it, as long as it hears a majority.
+/// A member does not end by the word of another one, as long as it hears a majority.
 #[test]
 fn nobody_is_removed_by_the_word_of_one() {
     let mut cluster = three();

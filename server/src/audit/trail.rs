@@ -22,6 +22,7 @@ use tls::NodeKey;
 
 use super::files::{self, FOLDER, Next};
 use super::record::{self, CHECKPOINT, DAMAGED, END, Entry, FILES_REMOVED, Fields, KEY, NOTHING_BEFORE, TORN, hex};
+use crate::peer_tls;
 
 /// How large the trail of a node may become.
 #[derive(Clone, Copy, Debug)]
@@ -295,6 +296,19 @@ impl Trail {
         }
         File::open(&self.folder)?.sync_all()
     }
+}
+
+/// Adds a record to the trail of a stopped node, on disk when this returns.
+///
+/// # Errors
+/// For the operator: the node's key cannot be read, or the trail not be written.
+pub(crate) fn note(node_folder: &Path, node: &str, entry: Entry) -> Result<(), String> {
+    let key = peer_tls::load_key(node_folder)?;
+    let noted = Trail::open(node_folder, node, Arc::new(key), Limits::default()).and_then(|(mut trail, _)| {
+        trail.push(entry);
+        trail.checkpoint()
+    });
+    noted.map_err(|error| format!("the audit trail cannot be written: {error}"))
 }
 
 /// How the trail ended that a node goes on with.

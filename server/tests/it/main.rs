@@ -45,6 +45,7 @@ mod systemd;
 mod unsafe_recover;
 mod unwritten;
 mod users;
+mod users_beside_redis;
 mod users_http;
 mod versions;
 mod web_pages;

@@ -4,31 +4,18 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
 use tempfile::tempdir;
 use wire::Value;
 
-use crate::common::process::Process;
-use crate::common::{Client, dictum, eventually, failure, free_ports, output, wait_for};
-use crate::start::start_command;
+use crate::common::{Client, dictum, eventually, failure, output, wait_for};
+use crate::roles::{logged_in, password_file};
+use crate::users::{alone, raised};
 
-fn start(folder: &Path) -> (Process, String) {
-    wait_for("a node", || {
-        let ports = free_ports();
-        let process = Process::start(start_command(folder, ports, &[])).ok()?;
-        Some((process, format!("127.0.0.1:{}", ports[0])))
-    })
-}
+/// The new one, of more than twenty characters.
+const PASSWORD: &str = "found-again-and-long-enough";
 
-fn password_file(folder: &Path, password: &str) -> PathBuf {
-    let path = folder.join("new.password");
-    fs::write(&path, format!("{password}\n")).expect("a file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
-    path
-}
-
-/// Whether a user logs in with a password, once the node knows its users.
+/// A connection of this user, or none if the password is wrong: once the node knows its users.
 fn logs_in(resp: &str, user: &str, password: &str) -> Option<Client> {
     wait_for("an answer to a login", || {
         let mut client = Client::connect(resp).ok()?;
@@ -40,23 +27,13 @@ fn logs_in(resp: &str, user: &str, password: &str) -> Option<Client> {
     })
 }
 
-/// Logs in as soon as that is possible.
-fn logged_in(resp: &str, user: &str, password: &str) -> Client {
-    wait_for("the new password", || {
-        let mut client = Client::connect(resp).ok()?;
-        (client.call(&["AUTH", user, password]).ok()? == Value::ok()).then_some(client)
-    })
-}
-
 #[test]
 fn the_password_of_an_administrator_is_reset_by_way_of_a_folder() {
     let outer = tempdir().expect("a folder");
     let folder = outer.path().join("n1");
     let dir = folder.to_str().expect("a path");
-    let (node, resp) = start(&folder);
-    wait_for("the version of the cluster", || {
-        (eventually(&resp, &["ACL", "DELUSER", "nobody"]) == Value::Integer(0)).then_some(())
-    });
+    let (node, [resp, _]) = alone(&folder, &[]);
+    raised(&resp);
     for words in [
         &["ACL", "SETUSER", "root", "on", ">lost", "role=admin", "-flushall"][..],
         &["ACL", "SETUSER", "ann", "on", ">hers", "role=reader", "~*"],
@@ -64,9 +41,8 @@ fn the_password_of_an_administrator_is_reset_by_way_of_a_folder() {
     ] {
         assert_eq!(eventually(&resp, words), Value::ok(), "{words:?}");
     }
-    let file = password_file(outer.path(), "found again, and long enough");
-    let file = file.to_str().expect("a path");
-    let reset = |more: &[&str]| dictum(&[&["reset-password", "--new-password-file", file, dir], more].concat());
+    let file = password_file(outer.path(), PASSWORD);
+    let reset = |more: &[&str]| dictum(&[&["reset-password", "--new-password-file", &file, dir], more].concat());
     let text = failure(reset(&["--user", "root"]));
     assert!(text.contains("is in use by process") && text.contains("stop that node first"), "{text}");
     assert!(node.stop(), "it ends well");
@@ -74,18 +50,18 @@ fn the_password_of_an_administrator_is_reset_by_way_of_a_folder() {
     // A mistaken name and a folder of nobody.
     let text = failure(reset(&["--user", "ro ot"]));
     assert!(text.contains("no spaces"), "{text}");
-    let text = failure(dictum(&["reset-password", "--user", "root", "--new-password-file", file, "/nowhere"]));
-    assert!(text.contains("there is no such folder"), "{text}");
+    let text = failure(dictum(&["reset-password", "--user", "root", "--new-password-file", &file, "/nowhere"]));
+    assert!(text.contains("/nowhere cannot be read"), "{text}");
     assert!(!folder.join("reset-password").exists());
 
     let said = output(reset(&["--user", "root"]));
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let order = folder.join("reset-password");
     assert_eq!(fs::metadata(&order).expect("the order").permissions().mode() & 0o777, 0o600);
-    assert!(!fs::read_to_string(&order).expect("text").contains("found again"), "the password itself is nowhere");
+    assert!(!fs::read_to_string(&order).expect("text").contains(PASSWORD), "the password itself is nowhere");
 
-    let (node, resp) = start(&folder);
-    let mut root = logged_in(&resp, "root", "found again, and long enough");
+    let (node, [resp, _]) = alone(&folder, &[]);
+    let mut root = logged_in(&resp, "root", PASSWORD);
     wait_for("the order to be gone", || (!order.exists()).then_some(()));
     assert!(logs_in(&resp, "root", "lost").is_none(), "the lost password is wrong now");
     assert!(logs_in(&resp, "ann", "hers").is_some(), "others keep theirs");
@@ -95,8 +71,8 @@ fn the_password_of_an_administrator_is_reset_by_way_of_a_folder() {
 
     // Another one who may do everything; the order is done once.
     assert!(output(reset(&["--user", "rescue", "--admin"])).status.success());
-    let (node, resp) = start(&folder);
-    let mut rescue = logged_in(&resp, "rescue", "found again, and long enough");
+    let (node, [resp, _]) = alone(&folder, &[]);
+    let mut rescue = logged_in(&resp, "rescue", PASSWORD);
     wait_for("the order to be gone", || (!order.exists()).then_some(()));
     assert_eq!(rescue.call(&["ACL", "SETUSER", "default", "on", "nopass"]).expect("a reply"), Value::ok());
     assert!(node.stop(), "it ends well");
@@ -113,12 +89,12 @@ fn the_password_of_an_administrator_is_reset_by_way_of_a_folder() {
             |line: &str| line.contains("\"kind\":\"reset-password\"") && line.contains(&format!("\"user\":\"{user}\""));
         assert!(trail.lines().any(is_told), "{user}");
     }
-    assert!(!trail.contains("found again"));
+    assert!(!trail.contains(PASSWORD));
 
     // A file that is no order harms nobody.
     fs::write(&order, "{}").expect("a file");
     fs::set_permissions(&order, fs::Permissions::from_mode(0o600)).expect("it is ours");
-    let (node, resp) = start(&folder);
+    let (node, [resp, _]) = alone(&folder, &[]);
     assert_eq!(eventually(&resp, &["SET", "k", "v"]), Value::ok());
     assert!(order.exists(), "it is left to its operator");
     assert!(node.stop(), "it ends well");

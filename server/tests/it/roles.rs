@@ -11,9 +11,10 @@ use tempfile::tempdir;
 use wire::Value;
 
 use crate::common::{Client, Dev, dictum, eventually, failure, output, wait_for};
+use crate::users::raised;
 
 /// A file with a password, for its owner alone.
-fn password_file(folder: &Path, password: &str) -> String {
+pub fn password_file(folder: &Path, password: &str) -> String {
     let path = folder.join(format!("{password}.password"));
     fs::write(&path, format!("{password}\n")).expect("a file");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
@@ -27,14 +28,7 @@ fn printed(words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Once the cluster has found that all of its nodes are of this version.
-fn raised(resp: &str) {
-    wait_for("the version of the cluster", || {
-        (eventually(resp, &["ACL", "DELUSER", "nobody"]) == Value::Integer(0)).then_some(())
-    });
-}
-
-fn logged_in(resp: &str, user: &str, password: &str) -> Client {
+pub fn logged_in(resp: &str, user: &str, password: &str) -> Client {
     wait_for("the login", || {
         let mut client = Client::connect(resp).ok()?;
         (client.call(&["AUTH", user, password]).ok()? == Value::ok()).then_some(client)

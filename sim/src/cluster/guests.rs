@@ -232,7 +232,7 @@ impl<N: Door> Cluster<N> {
         true
     }
 
-    /// Cuts a node other than this one off from all others, for longer than it may go by the users that it knows. Returns a user whom that node serves.
+    /// Cuts a node other than this one off from all others, for longer than it may go by the users that it knows. Returns a user that this node serves.
     fn cut_off_a_guest(&mut self, node: NodeId, rng: &mut Rng) -> Option<String> {
         let of = |other: NodeId| {
             let running = self.machines[usize::from(other.0)].running.as_ref()?;
