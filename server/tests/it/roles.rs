@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tempfile::tempdir;
 use wire::Value;
 
-use crate::common::{Client, Dev, dictum, eventually, failure, output, wait_for};
+use crate::common::{Client, Dev, dictum, failure, output, wait_for};
 use crate::users::raised;
 
 /// A file with a password, for its owner alone.
