@@ -121,6 +121,8 @@ pub enum Feature {
     Users,
     /// An entry brings the time of a log back that is ahead of the cluster's.
     TimeSet,
+    /// The council's orders about the keys of nodes.
+    NodeKeys,
 }
 
 /// Who has to know a feature before it is used.
@@ -133,7 +135,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 28] = [
+pub const FEATURES: [(Feature, u16, By); 29] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -159,6 +161,7 @@ pub const FEATURES: [(Feature, u16, By); 28] = [
     (Feature::LowDisks, 8, By::Link),
     (Feature::ToldClocks, 8, By::Link),
     (Feature::TimeSet, 8, By::Cluster),
+    (Feature::NodeKeys, 8, By::Cluster),
     (Feature::StampedSectors, 8, By::Cluster),
     (Feature::Addresses, 8, By::Cluster),
     (Feature::Users, 8, By::Cluster),

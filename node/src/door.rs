@@ -27,6 +27,7 @@ use crate::full_sync::FullSync;
 use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
+use crate::registry::NodeKey;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use crate::trimming::LogTrimSettings;
 
@@ -401,6 +402,8 @@ pub struct Nodes {
     pub removed: Vec<NodeId>,
     /// The version of the cluster: with whoever speaks less no link is to be made.
     pub version: u16,
+    /// By which keys nodes are known. A link of one of these under another key is not to be made.
+    pub keys: Vec<(NodeId, Vec<NodeKey>)>,
 }
 
 /// What a connection may leave unread before the owner cuts it off; 0 bytes: as much as any other.
@@ -523,6 +526,8 @@ pub struct Config {
     pub zone: String,
     /// Where the others reach this node from now on, if its operator has said so at its start.
     pub announce: Option<String>,
+    /// The hash of this node's key for links under TLS; none without TLS.
+    pub key: Option<NodeKey>,
     /// Unpredictable, and known to nobody else: of it tokens are made with which nodes join.
     pub secret: u128,
     /// Where clients reach this node, for `INFO` and errors; by member, empty where unknown.

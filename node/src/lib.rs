@@ -46,6 +46,7 @@ mod idle;
 mod image;
 pub mod inspect;
 mod journal;
+mod keyring;
 mod lane;
 mod large;
 mod levels;
@@ -122,7 +123,7 @@ pub use node::Node;
 pub use outcast::farewell;
 pub use peer::busy_sign;
 pub use probes::PROBES;
-pub use registry::is_zone;
+pub use registry::{NodeKey, is_zone};
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;
 

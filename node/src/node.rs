@@ -42,6 +42,7 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::guesses::Guesses;
 use crate::journal::Batch;
+use crate::keyring::Keyring;
 use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
@@ -204,6 +205,7 @@ pub struct Node {
     /// This node was removed from the cluster.
     pub(crate) is_removed: bool,
     pub(crate) outcast: Outcast,
+    pub(crate) keyring: Keyring,
     /// Tokens that clients get when it is decided that these let nodes join.
     pub(crate) tokens_made: Vec<(ConnectionId, u64, String)>,
     /// What only the council's leader needs.

@@ -131,6 +131,10 @@ pub enum Planted {
     EndlessLease,
     /// While a disk is below its low mark what frees room is refused, too.
     LowDiskFreesNothing,
+    /// A node tells the council its key once, and not again when its operator has had that forgotten.
+    KeyUntold,
+    /// A node does not take over by which keys the council knows the others.
+    KeysUnheard,
     /// Failed logins are not told to the owner for the audit trail.
     AuditForgotten,
     /// A node that is reached at another address than before does not tell the council.

@@ -108,6 +108,7 @@ const NODE_PROBES: &[&str] = &[
     "node: an older node holds the cluster's version back",
     "node: a link in an older version",
     "node: told in which zone it is",
+    "node: told which key it has",
     "node: an earlier life outlived",
     "node: a node was removed",
     "node: a removed node was told so",

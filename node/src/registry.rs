@@ -2,6 +2,7 @@
 //! votes each partition shall have ([`map`]). How it changes is in [`change`].
 
 pub(crate) mod change;
+pub(crate) mod keys;
 pub(crate) mod map;
 pub(crate) mod stepped;
 
@@ -20,6 +21,8 @@ use crate::door::Member;
 use crate::placement;
 pub(crate) use change::Change;
 pub use change::is_zone;
+use keys::Keys;
+pub use keys::NodeKey;
 pub(crate) use map::Map;
 pub(crate) use stepped::SteppedOver;
 
@@ -40,6 +43,8 @@ const VERSION_RAISED: u8 = 5;
 const VERSION_STEPPED: u8 = 6;
 /// With addresses of founders behind that, where these have changed.
 const VERSION_ADDRESSES: u8 = 7;
+/// With the keys of nodes behind that, where the council knows some.
+const VERSION_KEYS: u8 = 8;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +111,8 @@ pub(crate) struct Registry {
     pub zones: BTreeMap<NodeId, String>,
     /// Where founders are reached, if not as they were when the cluster was founded.
     pub addresses: BTreeMap<NodeId, String>,
+    /// By which keys nodes are known.
+    pub keys: Keys,
     /// The version of the cluster, which all of its nodes speak: see [`crate::versions`]. It only rises.
     pub version: u16,
     /// The newest entries that were stepped over, and how many there ever were.
@@ -130,6 +137,7 @@ impl Default for Registry {
             alone: Vec::new(),
             zones: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            keys: Keys::default(),
             version: OLDEST,
             stepped: Vec::new(),
             stepped_total: 0,
@@ -143,7 +151,7 @@ impl Registry {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_ADDRESSES).contains(&version) {
+        if !(VERSION..=VERSION_KEYS).contains(&version) {
             return Err(Malformed);
         }
         let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
@@ -185,6 +193,9 @@ impl Registry {
                 registry.addresses.insert(r.node()?, r.text()?.to_owned());
             }
         }
+        if version >= VERSION_KEYS {
+            registry.keys = Keys::read(&mut r)?;
+        }
         r.finish()?;
         Ok(registry)
     }
@@ -195,6 +206,7 @@ impl Registry {
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
         let version = match (is_plain, self.alone.is_empty(), self.zones.is_empty()) {
+            _ if !self.keys.is_empty() => VERSION_KEYS,
             _ if !self.addresses.is_empty() => VERSION_ADDRESSES,
             _ if !self.stepped.is_empty() => VERSION_STEPPED,
             _ if Feature::RaisedVersion.is_in(self.version) => VERSION_RAISED,
@@ -254,6 +266,9 @@ impl Registry {
                 w.node(*node);
                 w.bytes(address.as_bytes());
             }
+        }
+        if version >= VERSION_KEYS {
+            self.keys.write(&mut w);
         }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }

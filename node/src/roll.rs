@@ -10,11 +10,14 @@ use base::NodeId;
 
 use crate::door::{Config, Member};
 use crate::registry::Registry;
+use crate::registry::keys::Keys;
 
 /// See the file's head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Roll {
     members: BTreeMap<NodeId, Member>,
+    /// By which keys they are known.
+    keys: Keys,
 }
 
 /// What has come and gone.
@@ -24,13 +27,15 @@ pub(crate) struct Changes {
     pub went: Vec<NodeId>,
     /// They are reached at another address.
     pub moved: Vec<NodeId>,
+    /// Some are known by other keys.
+    pub keys: bool,
 }
 
 impl Roll {
     /// What a node knows before it has looked at the council's registry.
     pub(crate) fn new(config: &Config) -> Roll {
         let founders = config.members.iter().enumerate().map(|(place, member)| (NodeId(place as u16), member.clone()));
-        Roll { members: founders.chain(config.joined.iter().cloned()).collect() }
+        Roll { members: founders.chain(config.joined.iter().cloned()).collect(), keys: Keys::default() }
     }
 
     /// Takes over what the registry says. It may be an old one, as long as its log is behind: who is not in it may be new, and stays; who was removed
@@ -49,6 +54,10 @@ impl Roll {
                 member.peer_address.clone_from(address);
                 changes.moved.push(*id);
             }
+        }
+        if self.keys != registry.keys {
+            self.keys.clone_from(&registry.keys);
+            changes.keys = true;
         }
         for id in &registry.removed {
             if self.members.remove(id).is_some() {
@@ -111,7 +120,7 @@ mod tests {
     #[test]
     fn what_an_old_registry_does_not_know_stays_and_what_was_removed_goes() {
         let founders = ["n1", "n2"].into_iter().enumerate().map(|(place, name)| (NodeId(place as u16), member(name)));
-        let mut roll = Roll { members: founders.chain([(NodeId(3), member("n4"))]).collect() };
+        let mut roll = Roll { members: founders.chain([(NodeId(3), member("n4"))]).collect(), keys: Keys::default() };
         let old = Registry { joined: vec![Joined::new(NodeId(2), member("n3"))], ..Registry::default() };
         assert_eq!(roll.follow(&old), Changes { came: vec![NodeId(2)], ..Changes::default() });
         assert_eq!((roll.len(), roll.bound(), roll.names().as_str()), (4, 4, "n1, n2, n3, n4"));

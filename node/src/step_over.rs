@@ -383,7 +383,7 @@ impl Wish {
         }
         if self.has_heard(Stand::Kept) {
             self.phase = Phase::Over;
-            let text = "another node has applied it: the states of these nodes differ. Stop the node that has, empty its folder, and start it again";
+            let text = "another node has applied it: the states of these nodes differ. Stop the node that has, empty its folder but for node.key, and start it again";
             effects.push(Effect::Error(format!("entry {words} was stepped over here, and {text}")));
         } else if context.registered.is_some() {
             self.phase = Phase::Over;

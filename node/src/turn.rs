@@ -26,6 +26,7 @@ use crate::council::COUNCIL;
 use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::group::Group;
+use crate::keyring;
 use crate::node::{Node, Stopping, TICK_EVERY};
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
@@ -282,6 +283,7 @@ impl Node {
         self.tell_settled();
         self.tell_zone();
         self.tell_address();
+        keyring::tell(self);
         self.tick_comparison();
         self.groups.wake_due(time);
         self.for_each_awake(Node::tick_group);

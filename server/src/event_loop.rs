@@ -38,6 +38,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use node::{ConnectionId, ErrandAnswer, FullSync, Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
 use storage::{CacheSettings, CachedStore, Files, LsmStore};
+use tls::KeyHash;
 
 use crate::admission::Admission;
 use crate::alarm::Alarm;
@@ -193,6 +194,8 @@ pub(crate) struct Parts {
     pub(crate) announced: String,
     /// Where nodes are reached that have another address than before.
     pub(crate) moved: Vec<Member>,
+    /// By which keys other nodes are known beside those that the cluster has heard of.
+    pub(crate) peer_keys: Vec<(String, KeyHash)>,
     /// Lets nodes in.
     pub(crate) admission: Admission,
     /// How links to other nodes are secured, if they are.
@@ -317,6 +320,7 @@ impl EventLoop {
         let sockets = Sockets::new(FIRST_CLIENT, poll.registry(), door.clone())?;
         let persisted = parts.journal.persisted();
         let mut peers = Peers::new(ourselves, parts.moved, FIRST_LINK, parts.seed, messenger.clone());
+        peers.trust(parts.peer_keys);
         peers.admit_by(parts.admission);
         if let Some(security) = parts.security {
             peers.secure_by(Handshakes::start(security, messenger.clone(), parts.handshakes_max)?);

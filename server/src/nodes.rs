@@ -38,6 +38,8 @@ pub struct NodeInfo {
     pub state: String,
     /// The label of its zone, by which the voters of each partition are spread; empty: it is a zone of its own.
     pub zone: String,
+    /// By which keys the cluster knows it under TLS: hashes in hexadecimal digits. None: by any.
+    pub keys: Vec<String>,
     /// `up` or `down`, as the node that was asked sees it.
     pub seen: String,
     /// How many partitions it leads, as far as the node that was asked knows.
@@ -73,6 +75,7 @@ impl NodeInfo {
             let number = || value.as_integer().and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
             match name.as_bytes()? {
                 b"name" => node.name = text(),
+                b"keys" => node.keys = text().split(',').filter(|key| !key.is_empty()).map(str::to_owned).collect(),
                 b"id" => node.id = number(),
                 b"peer-address" => node.peer_address = text(),
                 b"state" => node.state = text(),
@@ -208,6 +211,18 @@ enum Action {
         /// How long, in seconds.
         seconds: u64,
     },
+    /// Has the cluster know a node by another key, too: before it is started with that one.
+    AddKey {
+        /// Its name.
+        name: String,
+        /// The SHA-256 of the public key, in 64 hexadecimal digits: the log of the node's start has it.
+        key: String,
+    },
+    /// Forgets the keys of a node that were lost with its folder: the next one that it shows counts. Only if what runs under its name is yours.
+    ForgetKeys {
+        /// Its name.
+        name: String,
+    },
     /// Leaves all votes and leaderships where they are until `dictum node resume`; copies for nodes without a vote go at the lowest rate.
     Pause,
     /// Lets votes, leaderships and copies move again.
@@ -275,6 +290,8 @@ fn carry_out(arguments: NodeArguments) -> Result<String, String> {
         Action::AutoReplace { seconds } => {
             cluster.ask(&["DICTUM.NODE", "AUTO-REPLACE", &seconds.to_string()]).map(|_| ())?;
         }
+        Action::AddKey { name, key } => cluster.ask(&["DICTUM.NODE", "ADDKEY", &name, &key]).map(|_| ())?,
+        Action::ForgetKeys { name } => cluster.ask(&["DICTUM.NODE", "FORGETKEYS", &name]).map(|_| ())?,
         Action::Pause => cluster.ask(&["DICTUM.NODE", "PAUSE"]).map(|_| ())?,
         Action::Resume => cluster.ask(&["DICTUM.NODE", "RESUME"]).map(|_| ())?,
     }

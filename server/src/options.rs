@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ::tls::KeyHash;
 use base::limits::{
     COMPARED_EVERY, CONNECTIONS_DEFAULT, DATABASES_DEFAULT, DATABASES_MAX, LOG_ENTRIES_KEPT, NODES_MAX,
     REQUEST_TIMEOUT, STEP_OVERS_MAX, VALUE_BYTES_DEFAULT, VALUE_BYTES_MAX,
@@ -31,7 +32,7 @@ use file::{File, blame, read_file};
 use values::Text;
 pub use values::{DiskMark, LogFormat, LogLevel, Size, StepOver, Wait};
 pub(crate) use words::{check_zone, parse_cluster};
-use words::{is_host_and_port, parse_address, parse_members};
+use words::{is_host_and_port, parse_address, parse_members, parse_peer_keys};
 
 /// What a node is told that has no cluster.
 const HOW_TO_BEGIN: &str = "--cluster n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT (or for a single node: n1=127.0.0.1:9001), or --join HOST:PORT and --token TOKEN to join one";
@@ -83,6 +84,8 @@ pub struct Options {
     pub moved: Vec<Member>,
     /// File with the secret of the cluster, if links are to be under TLS.
     pub cluster_secret: Option<PathBuf>,
+    /// By which keys other nodes are known beside those that the cluster has heard of.
+    pub peer_keys: Vec<(String, KeyHash)>,
     /// Which links are taken then.
     pub peer_tls: PeerTlsMode,
     /// Where the certificate for clients comes from, if they may speak TLS.
@@ -317,6 +320,8 @@ impl Options {
         if cluster_secret.is_none() && peer_tls.is_some() {
             return Err("--peer-tls is for links under TLS, and these need --cluster-secret FILE too".to_owned());
         }
+        let peer_keys = arguments.peer_keys.or(file.peer_keys);
+        let peer_keys = peer_keys.map(|text| parse_peer_keys(&text)).transpose()?.unwrap_or_default();
         let (certificate, plain_text) = self::tls::read(self::tls::Given {
             authority: arguments.tls_ca.or(file.tls_ca),
             certificate: arguments.tls_cert.or(file.tls_cert),
@@ -345,6 +350,7 @@ impl Options {
             peer_announce,
             moved,
             cluster_secret,
+            peer_keys,
             peer_tls: peer_tls.unwrap_or_default(),
             certificate,
             client_authorities,

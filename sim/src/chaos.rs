@@ -73,6 +73,8 @@ pub struct Chaos {
     pub wild_clocks: bool,
     /// Machines get other addresses now and then.
     pub addresses: bool,
+    /// Nodes' keys are lost and changed.
+    pub keys: bool,
     /// Disks have little room now and then.
     pub low_disks: bool,
     /// Users come and go, and guests log in as them.
@@ -239,6 +241,7 @@ impl Chaos {
                         | Fault::WildClock
                         | Fault::TornSectors
                         | Fault::Addresses
+                        | Fault::Keys
                         | Fault::SecondProcess
                         | Fault::DiskLow
                         | Fault::Users
@@ -309,6 +312,9 @@ impl Chaos {
         let mut addresses = Rng::new(options.seed ^ ADDRESSES_DRAWN);
         let count = addresses.between(2, 8);
         plan.extend(draw_plan(&mut addresses, count, &ADDRESS_KINDS, nodes, ends_at, &options.with, &has));
+        let mut keys = Rng::new(options.seed ^ KEYS_DRAWN);
+        let count = keys.between(2, 10);
+        plan.extend(draw_plan(&mut keys, count, &KEY_KINDS, nodes, ends_at, &options.with, &has));
         let mut doubles = Rng::new(options.seed ^ DOUBLES_DRAWN);
         let count = doubles.between(6, 24);
         plan.extend(draw_plan(&mut doubles, count, &DOUBLE_KINDS, founders, ends_at, &options.with, &has));
@@ -369,6 +375,7 @@ impl Chaos {
             wild_clocks: has(Fault::WildClock),
             torn_sectors: has(Fault::TornSectors),
             addresses: has(Fault::Addresses),
+            keys: has(Fault::Keys),
             low_disks: has(Fault::DiskLow),
             users: has(Fault::Users),
             sync_min: disk.between(50_000, 2 * MS),
@@ -480,6 +487,9 @@ const WILD_KINDS: [(Fault, u64); 1] = [(Fault::WildClock, 1)];
 const ADDRESS_KINDS: [(Fault, u64); 1] = [(Fault::Addresses, 1)];
 
 /// And another one.
+const KEY_KINDS: [(Fault, u64); 1] = [(Fault::Keys, 1)];
+
+/// And another one.
 const DOUBLE_KINDS: [(Fault, u64); 1] = [(Fault::SecondProcess, 1)];
 
 /// And another one.
@@ -509,6 +519,7 @@ const WILD_DRAWN: u64 = 0x0c10_c4a7;
 const ADDRESSES_DRAWN: u64 = 0xadd2_e55e;
 const DOUBLES_DRAWN: u64 = 0x0d0b_1e5a;
 const LOW_DRAWN: u64 = 0xd15c_0104;
+const KEYS_DRAWN: u64 = 0x6e75_91d7;
 const USERS_DRAWN: u64 = 0x05e2_ac15;
 
 /// Tells its drawing from that of all else.

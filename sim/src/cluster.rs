@@ -14,6 +14,7 @@ pub(crate) mod doubles;
 pub(crate) mod errands;
 mod faults;
 pub(crate) mod guests;
+mod keys;
 mod links;
 mod long_work;
 mod low_disks;
@@ -63,6 +64,7 @@ use connections::{ClientEnd, Connection};
 pub use doubles::DoubleEvent;
 pub(crate) use doubles::PROBES as DOUBLE_PROBES;
 pub(crate) use guests::PROBES as GUEST_PROBES;
+pub(crate) use keys::PROBES as KEY_PROBES;
 pub(crate) use low_disks::PROBES as LOW_PROBES;
 pub(crate) use processes::SPACES_DROPPED;
 pub(crate) use stepping::PROBES as STEPPING_PROBES;
@@ -247,6 +249,7 @@ pub struct Cluster<N> {
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     planted: Option<Planted>,
+    keys: keys::Keys,
     operator: operator::Operator,
     revocations: guests::Revocations,
     stepping: stepping::Stepping,
@@ -349,6 +352,7 @@ impl<N: Door> Cluster<N> {
             connections: BTreeMap::new(),
             next_connection: 1,
             planted,
+            keys: keys::Keys::default(),
             operator: operator::Operator::default(),
             revocations: guests::Revocations::default(),
             stepping: stepping::Stepping::default(),
@@ -468,6 +472,7 @@ impl<N: Door> Cluster<N> {
             Event::ReceptionPart(node, life) => self.on_reception_part(node, life),
             Event::Start(node) => self.on_start(node),
             Event::Operator => self.on_operator(),
+            Event::Keys => self.on_keys(),
             Event::Stepping(number, stage) => self.on_stepping(number, stage),
             Event::Resume(node) => self.poke(node),
             Event::SignOfLife(node) => self.on_sign_of_life(node),

@@ -26,6 +26,8 @@ pub enum Event {
     ReceptionPart(NodeId, u64),
     /// The operator looks what became of what was asked for.
     Operator,
+    /// The operators look by which keys nodes are known.
+    Keys,
     /// The next stage of stepping over the entry of this number.
     Stepping(u64, Stage),
     /// Something happens to the second process of this number.

@@ -42,6 +42,7 @@ pub fn probes() -> Vec<&'static str> {
     probes.extend(cluster::DOUBLE_PROBES);
     probes.extend(cluster::LOW_PROBES);
     probes.extend(cluster::GUEST_PROBES);
+    probes.extend(cluster::KEY_PROBES);
     probes.extend(cluster::STEPPING_PROBES);
     probes.extend(process::PROBES);
     probes.extend(client::PROBES.concat());

@@ -299,6 +299,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             // One may have come back with the healing.
             && cluster.judge_folders_that_came_back().is_none()
             && cluster.judge_addresses().is_none()
+            && cluster.judge_keys().is_none()
             && cluster.judge_users().is_none()
     });
     if let Some(text) = cluster.judge_left_behind() {
@@ -318,6 +319,9 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     }
     if let Some(text) = cluster.judge_users() {
         cluster.violations.push(("users", text));
+    }
+    if let Some(text) = cluster.judge_keys() {
+        cluster.violations.push(("keys", text));
     }
     if let Some(text) = cluster.judge_addresses() {
         cluster.violations.push(("addresses", text));

@@ -24,6 +24,17 @@ impl KeyHash {
         KeyHash::of(public_key)
     }
 
+    /// Reads what [`KeyHash::whole`] writes; none if it is something else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<KeyHash> {
+        let is_whole = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let mut hash = [0; 32];
+        for (place, byte) in hash.iter_mut().enumerate().filter(|_| is_whole) {
+            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
+        }
+        is_whole.then_some(KeyHash(hash))
+    }
+
     /// All of it, in hexadecimal digits.
     #[must_use]
     pub fn whole(&self) -> String {

@@ -188,16 +188,21 @@ impl Hello {
     /// Appends the payload of a frame that says to whoever has sent this why it is not answered. False if it is of a version that does not know that.
     #[must_use]
     pub fn refuse(&self, why: &str, out: &mut Vec<u8>) -> bool {
-        if !Feature::SaidRefusals.is_in(self.speaks.newest) {
-            return false;
+        let is_known = Feature::SaidRefusals.is_in(self.speaks.newest);
+        if is_known {
+            Hello::refuse_unheard(why, out);
         }
+        is_known
+    }
+
+    /// Appends the same payload for a node that was called and has said nothing yet. Its version has to know refusals.
+    pub fn refuse_unheard(why: &str, out: &mut Vec<u8>) {
         let mut writer = Writer::new(out);
         writer.raw(MAGIC_REFUSAL);
         writer.u16(NEWEST);
         let text = cut(why, REFUSAL_BYTES_MAX);
         writer.u16(text.len() as u16);
         writer.raw(text.as_bytes());
-        true
     }
 }
 

@@ -16,6 +16,7 @@ use crate::council::{COUNCIL, Order};
 use crate::door::Member;
 use crate::entry::Kind;
 use crate::node::Node;
+use crate::registry::keys::{KeyChange, NodeKey};
 use crate::registry::{Change, Registry, Token};
 use crate::roll::Roll;
 use crate::router::ReadKind;
@@ -88,6 +89,20 @@ static SUBCOMMANDS: &[Entry] = &[
         "",
         Wanted::Pause,
     ),
+    of(
+        "dictum.node|addkey",
+        4,
+        "Has a node known by another key, too, so that it can change to that.",
+        "name key",
+        Wanted::AddKey,
+    ),
+    of(
+        "dictum.node|forgetkeys",
+        3,
+        "Forgets the keys of a node that has lost them with its folder: the next one that it shows counts.",
+        "name",
+        Wanted::ForgetKeys,
+    ),
     of("dictum.node|resume", 2, "Lets votes, leaderships and copies move again.", "", Wanted::Resume),
     answers(
         spec(
@@ -117,6 +132,8 @@ pub(crate) enum Wanted {
     AutoReplace,
     Pause,
     Resume,
+    AddKey,
+    ForgetKeys,
 }
 
 /// Carries `DICTUM.NODE` out; the connection is aimed at the council.
@@ -143,6 +160,8 @@ pub(crate) fn run(node: &mut Node, session: &mut Session, wanted: Wanted, words:
         Wanted::Join => join(node, words),
         Wanted::Remove => remove(node, &words[2..]),
         Wanted::AutoReplace => replace_after(words[2]),
+        Wanted::AddKey => key_of(words[3]).and_then(|key| change_keys(node, words[2], KeyChange::Add(key))),
+        Wanted::ForgetKeys => change_keys(node, words[2], KeyChange::Forget),
         Wanted::Pause | Wanted::Resume => Ok(Change::Pause(wanted == Wanted::Pause)),
     };
     match change {
@@ -158,6 +177,21 @@ fn named(node: &Node, name: &[u8]) -> Result<NodeId, Failure> {
         let text = format!("ERR there is no node '{}'; there are {}", String::from_utf8_lossy(name), node.roll.names());
         Failure::built(text.as_bytes())
     })
+}
+
+fn key_of(word: &[u8]) -> Result<NodeKey, Failure> {
+    const WRONG: Failure = Failure::Text("ERR a node's key is said by its SHA-256, in 64 hexadecimal digits");
+    let text = std::str::from_utf8(word).ok().filter(|text| text.len() == 64 && text.is_ascii()).ok_or(WRONG)?;
+    let mut key = [0; 32];
+    for (place, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| WRONG)?;
+    }
+    Ok(key)
+}
+
+fn change_keys(node: &Node, name: &[u8], change: KeyChange) -> Result<Change, Failure> {
+    let change = Change::Key { node: named(node, name)?, change };
+    node.check_order(&Order::Nodes(change.clone())).map(|()| change)
 }
 
 fn drain(node: &Node, name: &[u8], drained: bool) -> Result<Change, Failure> {
@@ -296,6 +330,12 @@ impl Node {
     }
 }
 
+/// The hashes of a node's keys, separated by commas.
+fn keys_of(registry: &Registry, node: NodeId) -> String {
+    let shown = |key: &NodeKey| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    registry.keys.of(node).iter().map(shown).collect::<Vec<_>>().join(",")
+}
+
 /// What the council's registry says of all nodes, with what this node knows of them besides.
 pub(crate) fn answer(
     registry: &Registry,
@@ -318,6 +358,7 @@ pub(crate) fn answer(
             text("state", registry.state_of(id)),
             text("zone", registry.zone_of(id)),
             text("seen", if is_up(id) { "up" } else { "down" }),
+            text("keys", &keys_of(registry, id)),
             number("leads", leads),
             number("votes", votes),
             number("replicas", count(&|standing| standing.hold.contains(&id))),

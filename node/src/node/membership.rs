@@ -25,7 +25,10 @@ use crate::{Placed, Placement};
 impl Node {
     /// Takes over who is there by the council's registry. Where the council's replica stands.
     pub(super) fn follow_roll(&mut self) -> Option<usize> {
-        let changes = self.roll.follow(&self.registry);
+        let mut changes = self.roll.follow(&self.registry);
+        if self.config.planted == Some(Planted::KeysUnheard) {
+            changes.keys = false;
+        }
         self.roll_told &= changes == Changes::default();
         self.carry_out_changes(changes);
         place_of(&self.groups, COUNCIL)
@@ -166,7 +169,7 @@ impl Node {
             self.probe("node: has an earlier copy of its folder");
             let name = self.name_of(me);
             self.fatal = Some(format!(
-                "the others have heard of {name} what this folder does not have: it is an earlier copy, put back from a backup or an image, or another process runs with a copy of it. It has forgotten what was promised since, and must not take part. Keep this folder. If no other process runs as {name}, and all other nodes are up and well, start it with an empty folder: it gets everything from the others. Where two nodes have lost what they had, acknowledged writes may be lost for good"
+                "the others have heard of {name} what this folder does not have: it is an earlier copy, put back from a backup or an image, or another process runs with a copy of it. It has forgotten what was promised since, and must not take part. Keep this folder. If no other process runs as {name}, and all other nodes are up and well, start it with an empty folder, but for node.key: it gets everything from the others. Where two nodes have lost what they had, acknowledged writes may be lost for good"
             ));
         }
         if theirs {
@@ -273,7 +276,7 @@ impl Node {
     }
 
     /// Whether the registry says who this node is and of which cluster. Until then it is an old one, or of a cluster that is only beginning.
-    fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         let me = self.config.me;
         let is_founder = usize::from(me.0) < self.config.members.len();
         let is_named = is_founder || self.registry.joined.iter().any(|joined| joined.id == me);
@@ -333,6 +336,7 @@ impl Node {
         let told = std::mem::replace(&mut self.roll_told, true);
         let members = || self.roll.iter().map(|(id, member)| (id, member.clone())).collect();
         let (removed, version) = (&self.registry.removed, self.registry.version);
-        (!told).then(|| Nodes { members: members(), removed: removed.clone(), version })
+        let keys = || self.registry.keys.all().map(|(id, keys)| (id, keys.to_vec())).collect();
+        (!told).then(|| Nodes { members: members(), removed: removed.clone(), version, keys: keys() })
     }
 }

@@ -32,6 +32,7 @@ use crate::groups::Groups;
 use crate::guesses::Guesses;
 use crate::image::RestoredState;
 use crate::journal::{self, Batch, Rebuilt};
+use crate::keyring::Keyring;
 use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
@@ -216,6 +217,7 @@ impl Node {
             introduced: BTreeMap::new(),
             is_removed: false,
             outcast: Outcast::default(),
+            keyring: Keyring::default(),
             tokens_made: Vec::new(),
             council_leads: Leads::default(),
             council_followed: Position(0),

@@ -10,6 +10,7 @@ use base::{NodeId, WallTime};
 use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
+use super::keys::KeyChange;
 use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, read_nodes, write_member, write_nodes};
 use crate::bucket::{Bucket, BucketKind};
 use crate::council::{Buckets, COUNCIL};
@@ -69,6 +70,8 @@ pub(crate) enum Change {
     Zone { node: NodeId, zone: String },
     /// A node is reached at this address from now on.
     Address { node: NodeId, address: String },
+    /// A node is known by another key, or by none.
+    Key { node: NodeId, change: KeyChange },
     /// From now on the cluster has this version, if those that `speak` it are all of its nodes.
     Version {
         version: u16,
@@ -102,6 +105,8 @@ const RAISE: u8 = 15;
 const JOIN_NEWEST: u8 = 16;
 /// Written in clusters of version 8 and later.
 const ADDRESS: u8 = 17;
+/// The same.
+const KEY: u8 = 18;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -177,6 +182,11 @@ impl Change {
                 w.node(*node);
                 w.bytes(address.as_bytes());
             }
+            Change::Key { node, change } => {
+                w.u8(KEY);
+                w.node(*node);
+                change.encode(w);
+            }
             Change::Zone { node, zone } => {
                 w.u8(ZONE);
                 w.node(*node);
@@ -199,6 +209,7 @@ impl Change {
     pub(crate) fn version(&self) -> u16 {
         match self {
             Change::Version { version, .. } => *version,
+            Change::Key { .. } => Feature::NodeKeys.since(),
             Change::Join { newest, .. } if *newest > OLDEST => Feature::JoinVersion.since(),
             _ => OLDEST,
         }
@@ -224,6 +235,7 @@ impl Change {
             PAUSE => Change::Pause(r.bool()?),
             NAME => Change::Name(r.u64()?),
             ADDRESS => Change::Address { node: r.node()?, address: r.text()?.to_owned() },
+            KEY => Change::Key { node: r.node()?, change: KeyChange::decode(r)? },
             ZONE => Change::Zone { node: r.node()?, zone: r.text()?.to_owned() },
             RAISE => Change::Version { version: r.u16()?, speak: read_nodes(r)?, founders: r.u16()? },
             MAP => Change::Map(Map::decode(r)?),
@@ -322,6 +334,7 @@ impl Registry {
                     self.joined.retain(|joined| joined.id != node);
                     self.zones.remove(&node);
                     self.addresses.remove(&node);
+                    self.keys.forget(node);
                     add(&mut self.removed, node);
                 }
             }
@@ -332,6 +345,12 @@ impl Registry {
             Change::Name(name) if self.cluster == 0 => self.cluster = name,
             Change::Name(_) => {}
             Change::Address { node, address } => self.move_to(node, address)?,
+            Change::Key { node, change } => {
+                let is_there = usize::from(node.0) < VOTERS_MAX || self.joined.iter().any(|joined| joined.id == node);
+                if is_there && !self.removed.contains(&node) {
+                    self.keys.change(node, change)?;
+                }
+            }
             Change::Zone { node, zone } => {
                 check_zone(&zone)?;
                 if !self.removed.contains(&node) {

@@ -44,7 +44,14 @@ impl EventLoop {
             }
         }
         if let Some(nodes) = self.outbox.roll.take() {
-            self.peers.follow(nodes, now.time);
+            let EventLoop { node, outbox, peers, .. } = self;
+            peers.follow(nodes, now.time);
+            let mut stepped = false;
+            peers.end_strangers(now.time, &mut |input| {
+                stepped = true;
+                node.step(now, input, outbox);
+            });
+            self.unfinished |= stepped;
         }
         let mut for_peers = std::mem::take(&mut self.outbox.peers);
         if !for_peers.is_empty() {

@@ -74,6 +74,8 @@ pub(super) struct Peers {
     ourselves: Ourselves,
     /// Where nodes are, by name, as this one's operator has said: the cluster may not know yet.
     moved: BTreeMap<String, String>,
+    /// By which keys their operator knows nodes, beside those that the cluster has heard of.
+    trusted: Vec<(String, KeyHash)>,
     /// The version of the cluster, as the node knows it: whoever speaks less is not talked to.
     version: u16,
     links: Vec<Option<Link>>,
@@ -99,6 +101,8 @@ struct Peer {
     member: Option<Member>,
     /// It was removed: it is only told so.
     is_removed: bool,
+    /// By which keys the council knows it; none: by any.
+    keys: Vec<KeyHash>,
     /// It has closed the last link on a greeting in our newest version: the next one is in the oldest.
     is_old: bool,
     /// It has ended the last call under TLS without a word: the next one is in plain text, where that may be.
@@ -146,6 +150,7 @@ impl Peer {
         Peer {
             member: None,
             is_removed: false,
+            keys: Vec::new(),
             is_old: false,
             is_plain: false,
             up: None,
@@ -167,6 +172,7 @@ impl Peers {
     ) -> Peers {
         Peers {
             ourselves,
+            trusted: Vec::new(),
             moved: moved.into_iter().map(|member| (member.name, member.peer_address)).collect(),
             version: OLDEST,
             links: Vec::new(),
@@ -187,6 +193,11 @@ impl Peers {
         self.busy = busy;
     }
 
+    /// Nodes are known by these keys, too, whatever the cluster has heard.
+    pub(super) fn trust(&mut self, keys: Vec<(String, KeyHash)>) {
+        self.trusted = keys;
+    }
+
     /// Nodes that want to join are answered by it.
     pub(super) fn admit_by(&mut self, admission: Admission) {
         self.admission = Some(admission);
@@ -204,9 +215,27 @@ impl Peers {
         for (id, member) in nodes.members.into_iter().filter(|(id, _)| *id != me) {
             self.note_member(id, member, now);
         }
+        for peer in self.peers.values_mut() {
+            peer.keys.clear();
+        }
+        for (id, keys) in nodes.keys {
+            if let Some(peer) = self.peers.get_mut(&id) {
+                peer.keys = keys.into_iter().map(KeyHash).collect();
+            }
+        }
         for id in nodes.removed.into_iter().filter(|id| *id != me) {
             let peer = self.peers.entry(id).or_insert_with(|| Peer::new(None));
             (peer.is_removed, peer.dial_at) = (true, None);
+        }
+    }
+
+    /// Ends the links of nodes that the council does not know by their keys any more.
+    pub(super) fn end_strangers(&mut self, now: Time, step: &mut Step<'_>) {
+        for place in 0..self.links.len() {
+            let Some(Link { stage: Stage::Up(peer), key, .. }) = &self.links[place] else { continue };
+            if let Some(why) = self.is_unknown_by(*peer, *key) {
+                self.drop_link(place, &why, now, step);
+            }
         }
     }
 

@@ -99,6 +99,10 @@ pub struct StartArguments {
     /// File with the secret of the cluster, the same on every node (`dictum init` makes one): links between nodes are under TLS then, and nobody else gets in [default: none]
     #[arg(long, env = "DICTUM_CLUSTER_SECRET", value_name = "FILE")]
     pub cluster_secret: Option<PathBuf>,
+    /// Keys under which this node makes links beside those by which the cluster knows the others: of nodes that have changed theirs while this one was away, or where the
+    /// nodes that have lost their keys are a majority. The log says which
+    #[arg(long, env = "DICTUM_PEER_KEYS", value_name = "NAME=HASH,…")]
+    pub peer_keys: Option<String>,
     /// Whether links in plain text are taken, too, while nodes get the secret one after the other [default: require]
     #[arg(long, env = "DICTUM_PEER_TLS", value_name = "WHICH")]
     pub peer_tls: Option<PeerTlsMode>,

@@ -36,6 +36,7 @@ pub(super) struct File {
     pub(super) zone: Option<String>,
     pub(super) speak_at_most: Option<u16>,
     pub(super) cluster_secret: Option<PathBuf>,
+    pub(super) peer_keys: Option<String>,
     pub(super) peer_tls: Option<PeerTlsMode>,
     pub(super) tls_ca: Option<PathBuf>,
     pub(super) tls_cert: Option<PathBuf>,

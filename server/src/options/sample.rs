@@ -90,6 +90,7 @@ pub(super) fn value_of(name: &str) -> Option<String> {
         "peer-announce" => ("10.0.0.1:9001", false),
         "moved" => ("n1=10.1.0.1:9001,n2=10.1.0.2:9001", false),
         "cluster-secret" => ("/etc/dictum/cluster.secret", false),
+        "peer-keys" => ("n2=5f0c7127ea13ac6b4a4a21e1f1d2f0a5d0bd7e1c5b6b4d2cbd4f4b4cb2a1f7e9", false),
         "peer-tls" => ("require", false),
         "tls-ca" => ("/etc/dictum/tls", false),
         "tls-cert" => ("/etc/dictum/tls/node.pem", false),

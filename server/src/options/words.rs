@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use base::limits::{NODE_NAME_BYTES_MAX, VOTERS_MAX, ZONE_BYTES_MAX};
 use node::Member;
+use tls::KeyHash;
 
 /// Whether a node may be labelled so.
 pub(crate) fn check_zone(flag: &str, label: &str) -> Result<(), String> {
@@ -30,6 +31,24 @@ pub(super) fn is_host_and_port(text: &str) -> bool {
 /// Takes `n1=host:port,n2=…` apart. The list comes back sorted by name.
 pub(crate) fn parse_cluster(text: &str) -> Result<Vec<Member>, String> {
     parse_members("--cluster", text, VOTERS_MAX)
+}
+
+/// Reads the value of `--peer-keys`.
+///
+/// # Errors
+/// It is something else; the text says how to write it.
+pub(crate) fn parse_peer_keys(text: &str) -> Result<Vec<(String, KeyHash)>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let read = |part: &str| {
+        let (name, key) = part.split_once('=')?;
+        Some((name.trim().to_owned(), KeyHash::parse(key.trim())?))
+    };
+    let wrong = |part| {
+        format!(
+            "--peer-keys: {part:?} is no key of a node; write it as n1=HASH, with the 64 hexadecimal digits that the log has"
+        )
+    };
+    parts.map(|part| read(part).ok_or_else(|| wrong(part))).collect()
 }
 
 /// The same of another flag.

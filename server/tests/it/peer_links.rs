@@ -16,7 +16,7 @@ use wire::{FrameWriter, Hello, Value};
 
 use crate::common::bell::Bell;
 use crate::common::process::Process;
-use crate::common::{Client, Dev, NodeInfo, dictum, eventually, failure, free_ports, output, status};
+use crate::common::{Client, Dev, NodeInfo, dictum, eventually, failure, free_ports, output, status, wait_for};
 
 /// The node's answer to these bytes, until it closes the connection.
 fn said_to(peer: &str, bytes: &[u8]) -> Vec<u8> {
@@ -180,4 +180,48 @@ fn a_running_cluster_gets_its_secret_node_by_node_and_others_stay_out() {
     let said = start(folder.path(), &ports, 2, &["--cluster-secret", other.to_str().expect("text")]);
     let Err(said) = said else { panic!("it starts with a secret that all can read") };
     assert!(said.contains("chmod 600"), "{said}");
+}
+
+#[test]
+fn a_node_that_has_lost_its_key_comes_back_when_its_operator_says_so() {
+    let folder = tempdir().expect("a temporary folder");
+    let ports: [u16; 9] = free_ports();
+    let at = |node: usize| format!("127.0.0.1:{}", ports[3 * node]);
+    let made = output(dictum(&["init", "--dir", folder.path().join("etc").to_str().expect("text")]));
+    assert!(made.status.success(), "{made:?}");
+    let secret = folder.path().join("etc/cluster.secret");
+    let more = ["--cluster-secret", secret.to_str().expect("text")];
+    let mut running: Vec<Process> =
+        (0..3).map(|node| start(folder.path(), &ports, node, &more).expect("it starts")).collect();
+    assert_eq!(eventually(&at(0), &["SET", "k", "v"]), Value::ok());
+    let keys = || -> Vec<String> {
+        let listed = output(dictum(&["node", "list", "--json", "--at", &at(0)]));
+        let nodes: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        let of = |node: &serde_json::Value| node["keys"].as_array()?.first()?.as_str().map(str::to_owned);
+        nodes.as_array().map(|nodes| nodes.iter().filter_map(of).collect()).unwrap_or_default()
+    };
+    let all = wait_for("the keys of all nodes", || Some(keys()).filter(|keys| keys.len() == 3));
+    assert!(all.iter().all(|key| key.len() == 64), "{all:?}");
+
+    // The folder is lost, and the key with it: somebody who knows the secret could say the same.
+    assert!(running.remove(2).stop(), "it ends well");
+    std::fs::remove_dir_all(folder.path().join("n3")).expect("removed");
+    running.push(start(folder.path(), &ports, 2, &more).expect("it starts"));
+    let refused = |process: &Process| process.lines().iter().any(|line| line.contains("dictum node forget-keys n3"));
+    Bell::default().wait_for_or(
+        "a refusal at both ends",
+        || (refused(&running[2]) && refused(&running[0])).then_some(()),
+        || format!("{:#?}", running[2].lines()),
+    );
+    let mut stranger = Client::connect(&at(2)).expect("it is there");
+    let answer = stranger.call(&["GET", "k"]).expect("an answer");
+    assert!(answer.as_error().is_some(), "{answer:?}");
+
+    let forgotten = output(dictum(&["node", "forget-keys", "n3", "--at", &at(1)]));
+    assert!(forgotten.status.success(), "{forgotten:?}");
+    assert_eq!(eventually(&at(2), &["GET", "k"]), Value::bulk("v"));
+    let now = wait_for("its new key", || Some(keys()).filter(|keys| keys.len() == 3));
+    assert_eq!(now[..2], all[..2]);
+    assert_ne!(now[2], all[2]);
+    running.into_iter().for_each(|process| assert!(process.stop(), "it ends well"));
 }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes use real files")]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::common::{Client, Dev, NodeInfo, eventually, free_ports, start_alone, 
 
 const KEYS: usize = 50;
 const EARLIER: &str = "it is an earlier copy";
+const KEY_FILE: &str = "node.key";
 
 /// Three nodes that have run and are stopped, in a folder.
 fn three() -> (TempDir, Vec<NodeInfo>) {
@@ -29,6 +31,20 @@ fn three() -> (TempDir, Vec<NodeInfo>) {
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(copied.expect("cp runs").success());
+}
+
+/// Empties a node's folder, but for the key by which the others know it.
+fn empty(folder: &Path) {
+    let key = fs::read(folder.join(KEY_FILE)).expect("the node has a key");
+    fs::remove_dir_all(folder).expect("it is there");
+    with_key(folder, &key);
+}
+
+/// Makes a folder with nothing but this key in it.
+fn with_key(folder: &Path, key: &[u8]) {
+    fs::create_dir(folder).expect("a new folder");
+    fs::write(folder.join(KEY_FILE), key).expect("written");
+    fs::set_permissions(folder.join(KEY_FILE), Permissions::from_mode(0o600)).expect("changed");
 }
 
 fn succeeds(client: &mut Client, words: &[&str]) -> Value {
@@ -126,7 +142,7 @@ fn a_folder_that_was_put_back_from_a_backup_is_refused_until_it_is_emptied() {
     });
     write(&n1.resp, "b");
     // As it said.
-    fs::remove_dir_all(&n3.dir).expect("it is there");
+    empty(&n3.dir);
     let third = start_alone(n3);
     for name in ["a", "b"] {
         has_all(&n3.resp, name);
@@ -142,9 +158,17 @@ fn a_second_process_with_an_empty_folder_takes_no_living_nodes_place() {
     write(&infos[0].resp, "a");
     let bell: Arc<Bell> = Arc::default();
     // The last one does not call the others.
-    for place in [0, 1] {
-        let second = Process::spawn(start_copy(&infos[place], &folder.path().join(format!("empty-{place}"))), &bell);
-        bell.wait_for("the others to refuse it", || second.has_said("runs in another process").then_some(()));
+    for (place, has_key, why) in [
+        (0, true, "runs in another process"),
+        (1, true, "runs in another process"),
+        (1, false, "knows it by another one"),
+    ] {
+        let dir = folder.path().join(format!("empty-{place}-{has_key}"));
+        if has_key {
+            with_key(&dir, &fs::read(infos[place].dir.join(KEY_FILE)).expect("the node has a key"));
+        }
+        let second = Process::spawn(start_copy(&infos[place], &dir), &bell);
+        bell.wait_for("the others to refuse it", || second.has_said(why).then_some(()));
         write(&infos[place].resp, "b");
     }
     for (node, info) in nodes.iter().zip(&infos) {

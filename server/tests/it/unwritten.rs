@@ -15,11 +15,13 @@ use crate::common::{dictum, eventually, output, wait_for};
 use crate::exit_codes::start;
 
 /// Commands that are not run here: they need a cluster of several nodes, minutes, or a file, and they print with the functions of the others.
-const ELSEWHERE: [&str; 13] = [
+const ELSEWHERE: [&str; 15] = [
     // Long-lived: it says so and goes on.
     "dev",
     // As `node list`.
+    "node add-key",
     "node drain",
+    "node forget-keys",
     "node remove",
     "node replace",
     // As `lab run --list`.

@@ -129,6 +129,8 @@ pub enum Fault {
     SecondProcess,
     /// Machines get other addresses. Only where it is asked for.
     Addresses,
+    /// Machines lose their nodes' keys, and operators have nodes change theirs. Only where it is asked for.
+    Keys,
     /// Disks have little room for a while, and perhaps none. Only where it is asked for.
     DiskLow,
     /// No misfortune: the operator changes users, and guests log in as them. Only where it is asked for.
@@ -138,7 +140,7 @@ pub enum Fault {
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 66] = [
+pub const FAULTS: [Fault; 67] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -202,6 +204,7 @@ pub const FAULTS: [Fault; 66] = [
     Fault::Moves,
     Fault::Backups,
     Fault::Addresses,
+    Fault::Keys,
     Fault::SecondProcess,
     Fault::DiskLow,
     Fault::Users,
@@ -259,6 +262,7 @@ impl Fault {
             Fault::Moves => "moves",
             Fault::Backups => "backups",
             Fault::Addresses => "addresses",
+            Fault::Keys => "keys",
             Fault::SecondProcess => "second-process",
             Fault::DiskLow => "disk-low",
             Fault::Users => "users",

@@ -52,6 +52,7 @@ fn every_fault_is_drawn_sometimes() {
         Fault::WildClock,
         Fault::TornSectors,
         Fault::Addresses,
+        Fault::Keys,
         Fault::SecondProcess,
         Fault::DiskLow,
         Fault::Users,

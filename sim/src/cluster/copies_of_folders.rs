@@ -164,6 +164,7 @@ impl<N: Door> Cluster<N> {
                 | Fault::Wipe
                 | Fault::JournalLost
                 | Fault::Addresses
+                | Fault::Keys
         );
         (self.set_back.is_none() && self.double.is_none()) || !is_hard
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use base::{NodeId, Rng};
 use bytes::Bytes;
-use node::Level;
+use node::{Level, NodeKey};
 
 use super::Cluster;
 use crate::chaos::{Fault, MS, SECOND};
@@ -102,6 +102,8 @@ struct Link {
 pub(super) struct Double<N> {
     of: NodeId,
     folder: Folder,
+    /// The key that it shows.
+    key: NodeKey,
     disk: SimDisk,
     running: Option<Running<N>>,
     links: BTreeMap<NodeId, Link>,
@@ -146,12 +148,15 @@ impl<N: Door> Cluster<N> {
             self.violate(PROPERTY, format!("a second {} cannot be started on a folder that is whole", name_of(node)));
             return false;
         };
+        // A copy of the folder has the node's key in it.
+        let key = if folder == Folder::Empty { self.key_of_double(node, rng) } else { self.keys.of(node) };
         let now = self.now;
         *self.probes.entry(folder.probe()).or_default() += 1;
         self.doubles += 1;
         self.double = Some(Double {
             of: node,
             folder,
+            key,
             disk,
             running: Some(running),
             links: BTreeMap::new(),

@@ -34,7 +34,7 @@ impl<N: Door> Cluster<N> {
         let spoken = self.agreed(one, other);
         let both = (known[0] || known[1]) && ready(self.machine(one)) && ready(self.machine(other)) && spoken.is_some();
         let is_taken = self.is_linked_with_double(one, other) || self.is_linked_with_double(other, one);
-        let both = both && !is_taken && self.finds(one, other);
+        let both = both && !is_taken && self.finds(one, other) && self.show_their_keys(one, other);
         let Some((generation, unheard)) = (if both { self.network.establish(one, other, now) } else { None }) else {
             let at = now + self.rng.between(20 * MS, 200 * MS);
             self.queue.push(at, Event::TryLink(one, other));

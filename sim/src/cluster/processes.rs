@@ -27,6 +27,8 @@ impl<N: Door> Cluster<N> {
             joined: self.machines[usize::from(node.0)].told.clone(),
             me: node,
             zone,
+            // Its operator keeps it where a folder is emptied.
+            key: Some(self.keys.of(node)),
             announce: self.chaos.addresses.then(|| self.addresses.of(node)),
             secret: u128::from(node.0),
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),
@@ -282,6 +284,8 @@ impl<N: Door> Cluster<N> {
             self.queue.push(at, Event::ReceptionPart(node, life));
         }
         if let Some(roll) = roll {
+            self.keys.note(node, &roll);
+            self.end_links_of_strangers(node);
             self.addresses.note(node, roll);
             for peer in self.nodes() {
                 self.want_link(node, peer);
@@ -499,6 +503,7 @@ impl<N: Door> Cluster<N> {
         }
         self.network.troubles.died(node.0, now);
         self.addresses.forget(node);
+        self.keys.forget(node);
         self.note_room(node);
         let number = digest_of(reason.as_bytes());
         self.trace.event(now, [7, u64::from(node.0), u64::from(power), number], || {

@@ -62,6 +62,22 @@ fn users_come_and_go_and_guests_get_what_is_theirs() {
 }
 
 #[test]
+fn keys_are_lost_and_changed_and_the_cluster_knows_them() {
+    shows(
+        Fault::Keys,
+        &[],
+        20,
+        &[
+            "has lost its key",
+            "is to change its key",
+            "DICTUM.NODE FORGETKEYS",
+            "DICTUM.NODE ADDKEY",
+            "ended, to begin with another key",
+        ],
+    );
+}
+
+#[test]
 fn disks_sink_below_their_marks_and_fill_up() {
     shows(
         Fault::DiskLow,

@@ -403,6 +403,18 @@ fn removed_by_the_word_of_one() {
 }
 
 #[test]
+fn key_untold() {
+    // A process that begins anew tells it.
+    let without = [Fault::Kill, Fault::PowerCut, Fault::PowerCutAll, Fault::Stop];
+    is_found_saying(Planted::KeyUntold, 30, (&[Fault::Keys], &without), ("keys", "by the key that it has"));
+}
+
+#[test]
+fn keys_unheard() {
+    is_found_by(Planted::KeysUnheard, 10, &[Fault::Keys], "keys");
+}
+
+#[test]
 fn rights_kept() {
     is_found_by(Planted::RightsKept, 10, &[Fault::Users], "rights");
 }

@@ -32,6 +32,7 @@ pub fn config(count: usize, me: u16) -> Config {
         me: NodeId(me),
         zone: String::new(),
         announce: None,
+        key: None,
         secret: 7,
         resp_address: format!("127.0.0.1:700{}", me + 1),
         http_address: String::new(),

@@ -68,6 +68,27 @@ impl Peers {
         }
     }
 
+    /// Tells a node that was called, and is not even greeted, why.
+    pub(super) fn refuse_unheard(&mut self, place: usize, why: &str) -> io::Result<()> {
+        let Some(link) = &mut self.links[place] else { return Ok(()) };
+        let (mut frame, name) = (Vec::new(), &self.ourselves.name);
+        FrameWriter::append(&mut frame, |payload| Hello::refuse_unheard(&format!("{name} says: {why}"), payload))
+            .expect("a refusal is short and not empty");
+        link.output.lock().send(&mut link.socket, frame).map(drop)
+    }
+
+    /// Why no link is made with a node under this key, if none is. In plain text a link has none.
+    pub(super) fn is_unknown_by(&self, id: NodeId, key: Option<KeyHash>) -> Option<String> {
+        let known = &self.peers.get(&id)?.keys;
+        let name = self.name(id);
+        let is_trusted = |key: &KeyHash| self.trusted.iter().any(|(of, trusted)| *of == name && trusted == key);
+        let shown = key.filter(|key| !known.is_empty() && !known.contains(key) && !is_trusted(key))?.whole();
+        Some(format!(
+            "{name:?} shows the key {shown}, and {} knows it by another one; if that was lost with its folder, say `dictum node forget-keys {name}` at a node that is well. If it has this one rightly, and {} cannot hear so from others, start {} with --peer-keys {name}={shown}",
+            self.ourselves.name, self.ourselves.name, self.ourselves.name,
+        ))
+    }
+
     /// In which version a link with a caller is, if it is one who may call.
     pub(super) fn check(
         &self,
@@ -97,6 +118,9 @@ impl Peers {
                 hello.node,
                 self.name(id)
             ));
+        }
+        if let Some(why) = self.is_unknown_by(id, key) {
+            return Err(why);
         }
         if peer.up.is_some() && hello.incarnation < peer.started {
             return Err(format!(

@@ -51,6 +51,11 @@ impl Peers {
                 let greets = |peers: &mut Peers| {
                     peers.register(place, registry)?;
                     peers.set_options(place)?;
+                    if let Some(why) = dialled.and_then(|id| peers.is_unknown_by(id, key)) {
+                        // The caller looks before it greets: a node under another key learns no more of the cluster than that.
+                        peers.refuse_unheard(place, &why)?;
+                        return Err(std::io::Error::other(why));
+                    }
                     if dialled.is_some() {
                         let version = peers.greeting_for(place);
                         peers.greet(place, version)?;

@@ -37,6 +37,7 @@ struct Rig {
     /// The versions of its links, in the order in which they were made.
     spoken: Vec<(u16, LinkTerms)>,
     frame: Frame,
+    key: Option<KeyHash>,
 }
 
 /// Free ports for a cluster; the listeners hold them.
@@ -74,15 +75,26 @@ impl Rig {
         let now = clock.now().time;
         let mut peers = Peers::new(ourselves, Vec::new(), FIRST_TOKEN, u64::from(me), frame.messenger.clone());
         let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
-        peers.follow(Nodes { members, removed: Vec::new(), version }, now);
+        peers.follow(Nodes { members, removed: Vec::new(), version, keys: Vec::new() }, now);
         // Small, so that messages come in many pieces.
-        Rig { poll, clock, listener, peers, buffer: vec![0; 16 * 1024], told: Vec::new(), spoken: Vec::new(), frame }
+        Rig {
+            poll,
+            clock,
+            listener,
+            peers,
+            buffer: vec![0; 16 * 1024],
+            told: Vec::new(),
+            spoken: Vec::new(),
+            frame,
+            key: None,
+        }
     }
 
     /// With a key of its own, and this secret.
     fn secured(mut self, secret: &ClusterSecret, mode: PeerTlsMode) -> Rig {
         let key = NodeKey::generate().expect("a key");
         let tls = Arc::new(PeerTls::new(&key, secret.clone()).expect("it is a key"));
+        self.key = Some(tls.hash());
         let security = PeerSecurity { tls, mode };
         let handshakes = Handshakes::start(security, self.frame.messenger.clone(), 80).expect("a thread");
         self.peers.secure_by(handshakes);
@@ -477,4 +489,34 @@ fn silent_strangers_keep_nobody_out() {
     }
     turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
     assert_eq!((&rigs[0].told, &rigs[1].told), (&vec![Told::Up(1)], &vec![Told::Up(0)]));
+}
+
+/// A node that the cluster knows by a key is not linked under another one, whoever knows the secret.
+#[test]
+fn a_node_that_is_known_by_a_key_is_linked_under_that_alone() {
+    let secret = secret();
+    let mut rigs = two_with([Some((&secret, PeerTlsMode::Require)); 2]);
+    let own = rigs[0].key.expect("it has one").0;
+    let knows = |rigs: &mut Vec<Rig>, keys: Vec<[u8; 32]>| {
+        let now = rigs[1].clock.now().time;
+        let keys = vec![(NodeId(0), keys)];
+        rigs[1].peers.follow(Nodes { keys, ..Nodes::default() }, now);
+    };
+    knows(&mut rigs, vec![[9; 32]]);
+    turn_until(&mut rigs, |rigs| {
+        rigs.iter().all(|rig| rig.peers.complaints.keys().any(|text| text.contains("dictum node forget-keys n0")))
+    });
+    assert!(rigs.iter().all(|rig| rig.told.is_empty()), "{:?}", rigs[0].told);
+    // By its operator's word.
+    rigs[1].peers.trust(vec![("n0".to_owned(), KeyHash(own))]);
+    turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
+    // Not any more: the link ends.
+    rigs[1].peers.trust(Vec::new());
+    let now = rigs[1].clock.now().time;
+    rigs[1].peers.end_strangers(now, &mut |_| {});
+    turn_until(&mut rigs, |rigs| rigs[0].told.len() == 2);
+    rigs.iter_mut().for_each(|rig| rig.told.clear());
+    // Beside the one that it changes to.
+    knows(&mut rigs, vec![[9; 32], own]);
+    turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
 }

@@ -1,7 +1,7 @@
 //! The links of a second process with nodes: a node has one link with a name, so either with the node or with the second process.
 
 use base::NodeId;
-use node::LinkTerms;
+use node::{LinkTerms, NodeKey};
 
 use super::{Cluster, DoubleEvent, LINKED, Link};
 use crate::chaos::MS;
@@ -13,6 +13,11 @@ impl<N: Door> Cluster<N> {
     /// True if `peer` has a link with a second process of the name of `node` instead of with that.
     pub(in crate::cluster) fn is_linked_with_double(&self, node: NodeId, peer: NodeId) -> bool {
         self.double.as_ref().is_some_and(|double| double.of == node && double.links.contains_key(&peer))
+    }
+
+    /// The key that the second process shows.
+    pub(in crate::cluster) fn key_of_the_double(&self) -> Option<NodeKey> {
+        self.double.as_ref().map(|double| double.key)
     }
 
     /// The name of the second process, if the link with that number stands.
@@ -44,11 +49,12 @@ impl<N: Door> Cluster<N> {
     pub(super) fn call_by_double(&mut self, peer: NodeId) {
         let again = self.rng.between(MS, 40 * MS);
         let Some(double) = &self.double else { return };
-        let of = double.of;
+        let (of, key) = (double.of, double.key);
         if double.running.is_none() {
             return;
         }
-        let may = self.machine(peer).running.is_some() && self.machine(peer).paused_until <= self.now;
+        let may = self.keys.takes(peer, of, &key);
+        let may = may && self.machine(peer).running.is_some() && self.machine(peer).paused_until <= self.now;
         if may && !self.is_linked_with_double(of, peer) && !self.network.is_up(of, peer) {
             self.link_double(of, peer);
         }
