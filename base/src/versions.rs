@@ -123,6 +123,8 @@ pub enum Feature {
     TimeSet,
     /// The council's orders about the keys of nodes.
     NodeKeys,
+    /// What the scripts of an entry may call, for users who may not do everything.
+    ScriptPermits,
 }
 
 /// Who has to know a feature before it is used.
@@ -135,7 +137,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 29] = [
+pub const FEATURES: [(Feature, u16, By); 30] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -162,6 +164,7 @@ pub const FEATURES: [(Feature, u16, By); 29] = [
     (Feature::ToldClocks, 8, By::Link),
     (Feature::TimeSet, 8, By::Cluster),
     (Feature::NodeKeys, 8, By::Cluster),
+    (Feature::ScriptPermits, 8, By::Cluster),
     (Feature::StampedSectors, 8, By::Cluster),
     (Feature::Addresses, 8, By::Cluster),
     (Feature::Users, 8, By::Cluster),

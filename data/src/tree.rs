@@ -9,6 +9,7 @@ use crate::kept::{Elements, Records};
 use crate::layers::{Layer, Layers};
 use crate::meter::Meter;
 use crate::once::OnceTable;
+use crate::permit::UnderWay;
 use crate::removals::Removals;
 use crate::store::{KeyRef, StoreKey};
 use crate::value::{Collection, Kind, Record};
@@ -42,6 +43,8 @@ pub struct Tree {
     pub(crate) trash: Vec<Trash>,
     /// What scripts call, if somebody wants to see it. No part of the state.
     pub(crate) called: Called,
+    /// What scripts may call. No part of the state.
+    pub(crate) under_way: UnderWay,
 }
 
 /// What nobody can see any more. Freeing much of it at once would hold up everything else: it is to be dropped elsewhere.
@@ -83,6 +86,12 @@ impl Tree {
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.collections.meter
+    }
+
+    /// What the scripts of the entry, or of the read, may call that is to be applied or answered next.
+    #[must_use]
+    pub fn under_way(&self) -> &UnderWay {
+        &self.under_way
     }
 
     /// Notes what scripts call, for clients that want to see it.

@@ -16,6 +16,7 @@ pub(crate) mod compiled;
 pub(crate) mod lease;
 pub(crate) mod log;
 pub mod logins;
+pub(crate) mod permit;
 pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod stored;
@@ -23,7 +24,9 @@ pub(crate) mod stored;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::versions::Feature;
 use bytes::Bytes;
+use data::spec::Flags;
 use data::{Failure, Tree};
 use wire::Malformed;
 
@@ -302,6 +305,9 @@ impl Node {
 pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<(), Failure> {
     let judged = match acting::bucket_of(node, session, words) {
         Some(bucket) => session.user.rights.check_bucket(bucket),
+        None if !node.has(Feature::ScriptPermits) && session.user.rights.runs_limited(words) => {
+            Err(Denied::scripts("not all nodes of the cluster judge what scripts call"))
+        }
         None => session.user.rights.check(words, || bucket_name(node, session)),
     };
     let Err(denied) = judged else { return Ok(()) };
@@ -318,6 +324,12 @@ pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Resu
     audit::refused(node, session, reason, &object);
     note(node, session, Refused { reason, context, object, user });
     Err(failure)
+}
+
+/// What the scripts of a command with these flags may call, if it runs any and their user may not do everything: a part of the body of its entry or read.
+pub(crate) fn permit_of(node: &Node, session: &Session, flags: Flags) -> Option<Vec<u8>> {
+    let rights = &session.user.rights;
+    (flags.has(Flags::RUNS) && !rights.has_all()).then(|| rights.permit(&bucket_name(node, session)))
 }
 
 /// The answer to `EXEC` when a command of its transaction is not allowed any more.

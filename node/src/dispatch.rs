@@ -399,6 +399,9 @@ impl Node {
             let terms = self.terms(partition);
             let mut body = Vec::with_capacity(terms.encoded_bytes(spec.flags) + arguments.encoded_bytes());
             terms.encode(spec.flags, &mut body);
+            if let Some(permit) = access::permit_of(self, session, spec.flags) {
+                words::encode_permit(&permit, &mut body);
+            }
             arguments.encode_into(&mut body);
             let body = Bytes::from(body);
             let grows = self.words_need_room(partition, spec, words);
@@ -411,7 +414,11 @@ impl Node {
             match wait {
                 Some(wait) => self.submit_waiting_read(session, partition, wait, arguments),
                 None => {
-                    self.submit_read(session, partition, ReadKind::Command, |out| arguments.encode_into(out));
+                    let permit = access::permit_of(self, session, spec.flags);
+                    self.submit_read(session, partition, ReadKind::Command, |out| {
+                        permit.iter().for_each(|permit| words::encode_permit(permit, out));
+                        arguments.encode_into(out);
+                    });
                 }
             }
         }
@@ -550,6 +557,9 @@ impl Node {
         };
         let mut body = Vec::new();
         self.terms(partition).encode(entry.spec.flags, &mut body);
+        if let Some(permit) = access::permit_of(self, session, entry.spec.flags) {
+            words::encode_permit(&permit, &mut body);
+        }
         words::encode_once(id, command.iter().copied(), &mut body);
         let grows = self.words_need_room(partition, entry.spec, command);
         self.submit_write(session, partition, (Kind::Once, grows), Bytes::from(body));

@@ -131,6 +131,8 @@ pub enum Planted {
     EndlessLease,
     /// While a disk is below its low mark what frees room is refused, too.
     LowDiskFreesNothing,
+    /// Replicas do not look at what a limited user's scripts may call.
+    ScriptsUnjudged,
     /// A node tells the council its key once, and not again when its operator has had that forgotten.
     KeyUntold,
     /// A node does not take over by which keys the council knows the others.

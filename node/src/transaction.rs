@@ -205,6 +205,9 @@ impl Node {
         if flags.has(Flags::WRITE) {
             self.terms(partition).encode(flags, &mut body);
         }
+        if let Some(permit) = access::permit_of(self, session, flags) {
+            words::encode_permit(&permit, &mut body);
+        }
         words::encode_transaction(watches.iter().map(|(key, revision)| (key, *revision)), &stored, &mut body);
         let slot = if flags.has(Flags::WRITE) {
             self.submit_write(session, partition, (crate::entry::Kind::Transaction, grows), Bytes::from(body))

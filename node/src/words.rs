@@ -1,11 +1,12 @@
 //! Commands inside entries and read requests: words without copies.
 
+use crate::access::permit;
 use crate::entry::Kind;
 use crate::router::ReadKind;
 use base::Revision;
 use base::limits::{VALUE_BYTES_MAX, WORK_DEFAULT, WORK_MIN};
-use data::Slots;
 use data::spec::Flags;
+use data::{Permit, Slots};
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
 
 /// Commands with so few words need no allocation to be looked at.
@@ -31,7 +32,7 @@ impl<'a> Words<'a> {
     }
 
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Words<'a>, Malformed> {
-        ArgumentsRef::decode(bytes).map(Words::new)
+        ArgumentsRef::decode(split_permit(bytes)?.1).map(Words::new)
     }
 
     pub(crate) fn as_slice(&self) -> &[&'a [u8]] {
@@ -64,7 +65,7 @@ pub(crate) fn encode_transaction(
 }
 
 pub(crate) fn decode_transaction(body: &[u8]) -> Result<(Vec<Watch<'_>>, Vec<Words<'_>>), Malformed> {
-    let mut r = Reader::from_slice(body);
+    let mut r = Reader::from_slice(split_permit(body)?.1);
     let mut watches = Vec::new();
     for _ in 0..r.count(2)? {
         watches.push((r.slice()?, r.revision()?));
@@ -87,7 +88,7 @@ pub(crate) fn encode_once<'a>(id: &[u8], words: impl Iterator<Item = &'a [u8]>, 
 }
 
 pub(crate) fn decode_once(body: &[u8]) -> Result<(&[u8], Words<'_>), Malformed> {
-    let mut r = Reader::from_slice(body);
+    let mut r = Reader::from_slice(split_permit(body)?.1);
     let id = r.slice()?;
     Ok((id, Words::decode(r.rest())?))
 }
@@ -101,6 +102,38 @@ const TERMS_MARK: [u8; 4] = [0xfe, 0xff, 0xff, 0xff];
 const SLOTS_MARK: [u8; 4] = [0xfd, 0xff, 0xff, 0xff];
 /// The same, and a budget behind them.
 const WORK_MARK: [u8; 4] = [0xfc, 0xff, 0xff, 0xff];
+
+/// What stands before the words of a command that runs scripts for a user who may not do everything, and behind the terms: what they may call.
+const PERMIT_MARK: [u8; 4] = [0xfb, 0xff, 0xff, 0xff];
+
+/// Writes what the scripts of the command may call whose words come next.
+pub(crate) fn encode_permit(permit: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&PERMIT_MARK);
+    Writer::new(out).bytes(permit);
+}
+
+/// What scripts may call, if that is said, and the words without it.
+fn split_permit(body: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Malformed> {
+    let Some(rest) = body.strip_prefix(&PERMIT_MARK) else { return Ok((None, body)) };
+    let mut r = Reader::from_slice(rest);
+    let permit = r.slice()?;
+    Ok((Some(permit), r.rest()))
+}
+
+/// What the scripts of an entry's command may call, by its body without terms; none: everything.
+pub(crate) fn permit_of_write(kind: Kind, body: &[u8]) -> Result<Option<Permit>, Malformed> {
+    let has_words = matches!(kind, Kind::Command | Kind::Transaction | Kind::Once);
+    if has_words { permit_of(body) } else { Ok(None) }
+}
+
+/// The same of a read.
+pub(crate) fn permit_of_read(kind: ReadKind, body: &[u8]) -> Result<Option<Permit>, Malformed> {
+    if matches!(kind, ReadKind::Command | ReadKind::Transaction) { permit_of(body) } else { Ok(None) }
+}
+
+fn permit_of(body: &[u8]) -> Result<Option<Permit>, Malformed> {
+    split_permit(body)?.0.map(permit::decode).transpose()
+}
 
 /// What goes with a write into its entry, because every replica must decide alike, and settings may differ from node to node while
 /// they change.

@@ -12,6 +12,7 @@ use data::key_flags::KeyFlags;
 use data::meter::Meter;
 use data::spec::{Flags, Keys};
 
+use super::permit::{self, PERMIT_BYTES_MAX};
 use super::rules::{Access, Refusal, Rules, Selector};
 use crate::commands::known::{self, Known};
 use crate::pubsub::audience::Kind;
@@ -166,6 +167,13 @@ pub(crate) enum Denied {
     Bucket(String),
 }
 
+impl Denied {
+    /// Of a script or a function that is run for a user who may not do everything.
+    pub(crate) fn scripts(why: &'static str) -> Denied {
+        Denied::Whole("script", Whole::Everything.rules(), why)
+    }
+}
+
 /// A pattern of keys.
 #[derive(Clone, Debug)]
 struct Pattern {
@@ -177,13 +185,15 @@ struct Pattern {
 
 /// A selector, made ready.
 #[derive(Clone, Debug)]
-struct Ready {
+pub(super) struct Ready {
     commands: Vec<u64>,
     /// First arguments with which a command is allowed that otherwise is not.
     first_arguments: Vec<(usize, Vec<u8>)>,
     keys: Option<Vec<Pattern>>,
     channels: Option<Vec<(Vec<u8>, Glob)>>,
     selector: Selector,
+    /// Its part of a permit for scripts.
+    scope: Vec<u8>,
 }
 
 impl Ready {
@@ -194,6 +204,7 @@ impl Ready {
             keys: None,
             channels: None,
             selector: selector.clone(),
+            scope: Vec::new(),
         };
         for rule in &selector.commands {
             ready.take(rule);
@@ -209,7 +220,19 @@ impl Ready {
             let of = |pattern: &Vec<u8>| (pattern.clone(), Glob::new(pattern));
             ready.channels = Some(selector.channels.iter().map(of).collect());
         }
+        ready.scope = permit::scope_of(&ready, selector);
         ready
+    }
+
+    /// The commands and subcommands that it allows wholly.
+    pub(super) fn allowed(&self) -> impl Iterator<Item = Known> {
+        let may = |place: &usize| self.commands[place / 64] & (1 << (place % 64)) != 0;
+        (0..TABLE.rows.len()).filter(may).map(|place| TABLE.rows[place].known)
+    }
+
+    /// Those that it allows with a first argument alone.
+    pub(super) fn allowed_with_first_argument(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.first_arguments.iter().map(|(place, first)| (TABLE.rows[*place].spec.name, first.as_slice()))
     }
 
     fn set(&mut self, place: usize, may: bool) {
@@ -297,6 +320,8 @@ impl Ready {
 pub(crate) struct Rights {
     selectors: Vec<Ready>,
     has_all: bool,
+    /// Its permit for scripts would be too long.
+    has_long_permit: bool,
 }
 
 /// The keys and channels of a command, and its other needs.
@@ -353,14 +378,11 @@ fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
     let spec = known.spec();
     let says = |wanted: &str| words.iter().skip(2).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
     match spec.name {
-        // Only the replicas see its calls, and they know of no users.
-        _ if spec.flags.has(Flags::RUNS) && matches!(known, Known::OnKeys(_)) => {
-            Some((Whole::Everything, "it runs a script or a function"))
-        }
         "migrate" => Some((Whole::Everything, "it sends keys to another server")),
-        // A user with more rights would run the code that it leaves behind.
-        "function|load" | "function|delete" | "function|flush" | "function|restore" | "script|load"
-        | "script|flush" => Some((Whole::Everything, "others run what it changes")),
+        // A user with more rights would run the code that it leaves behind. (A script is run by its digest, so SCRIPT LOAD changes nobody's.)
+        "function|load" | "function|delete" | "function|flush" | "function|restore" | "script|flush" => {
+            Some((Whole::Everything, "others run what it changes"))
+        }
         "sync" | "psync" | "replconf" | "monitor" | "dictum.backup|open" | "dictum.backup|next" => {
             Some((Whole::Everything, "it tells of all keys"))
         }
@@ -381,7 +403,27 @@ impl Rights {
     pub(crate) fn new(rules: &Rules) -> Rights {
         let selectors: Vec<Ready> = std::iter::once(&rules.root).chain(&rules.selectors).map(Ready::new).collect();
         let has_all = selectors.iter().any(Ready::has_all);
-        Rights { selectors, has_all }
+        let has_long_permit = selectors.iter().map(|ready| ready.scope.len()).sum::<usize>() > PERMIT_BYTES_MAX;
+        Rights { selectors, has_all, has_long_permit }
+    }
+
+    /// What scripts of this user may call in a bucket, encoded ([`permit::decode`]).
+    pub(crate) fn permit(&self, bucket: &str) -> Vec<u8> {
+        let scopes: Vec<&[u8]> = self
+            .selectors
+            .iter()
+            .filter(|ready| ready.may_bucket(bucket))
+            .map(|ready| ready.scope.as_slice())
+            .collect();
+        permit::encode(scopes.into_iter())
+    }
+
+    /// True if these words run a script or a function for a user who may not do everything.
+    pub(crate) fn runs_limited(&self, words: &[&[u8]]) -> bool {
+        let is_once = words.first().is_some_and(|name| name.eq_ignore_ascii_case(crate::commands::ONCE.as_bytes()));
+        let name = if is_once { words.get(2) } else { words.first() };
+        let runs = |name: &&[u8]| data::lookup(name).is_some_and(|entry| entry.spec.flags.has(Flags::RUNS));
+        !self.has_all && name.is_some_and(runs)
     }
 
     /// Everything: nothing has to be looked at.
@@ -396,6 +438,9 @@ impl Rights {
     pub(crate) fn check(&self, words: &[&[u8]], bucket: impl Fn() -> String) -> Result<(), Denied> {
         if self.has_all {
             return Ok(());
+        }
+        if self.has_long_permit && self.runs_limited(words) {
+            return Err(Denied::scripts("its user has more rules than go into the entry of a script"));
         }
         // A command within a command has to be allowed as well.
         if let [once, _, within @ ..] = words

@@ -33,7 +33,7 @@ const OPERATES: &str = "+client|kill +client|no-evict +client|pause +client|unbl
 const READS: &str = "+@read +@connection +@transaction -@write -@dangerous -@admin -@scripting +subscribe +unsubscribe +psubscribe +punsubscribe \
     +ssubscribe +sunsubscribe +eval_ro +evalsha_ro +fcall_ro +dictum.consistency +dictum.token";
 const WRITES: &str = "+@read +@write +@connection +@transaction +@pubsub -@dangerous -@admin -@scripting +eval +eval_ro +evalsha +evalsha_ro +fcall \
-    +fcall_ro +script|exists +dictum.consistency +dictum.durability +dictum.outcome +dictum.token";
+    +fcall_ro +script|exists +script|load +dictum.consistency +dictum.durability +dictum.outcome +dictum.token";
 
 /// The roles, each with its rules, which follow `nocommands` and, outside of a selector, `clearselectors`.
 const ROLES: &[(&str, &[&str])] = &[

@@ -147,6 +147,8 @@ impl Partition {
             version: header.version,
             full_at_bytes: if self.planted == Some(Planted::FullBucketGrows) { 0 } else { terms.full_at_bytes },
         };
+        let permit = words::permit_of_write(header.kind, body).map_err(|_| "what its scripts may call is malformed")?;
+        self.tree.under_way().set(permit.filter(|_| self.planted != Some(Planted::ScriptsUnjudged)));
         let applied = match header.kind {
             Kind::Command => {
                 let words = Words::decode(body).map_err(|_| "its command is malformed")?;

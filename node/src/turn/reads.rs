@@ -512,6 +512,7 @@ pub(super) fn look_up(
     view: &View<'_>,
     revisions: &mut Vec<Revision>,
 ) -> Result<Reply, wire::Malformed> {
+    view.tree().under_way().set(words::permit_of_read(kind, bytes)?);
     match kind {
         ReadKind::Command => Words::decode(bytes).map(|words| data::read(view, words.as_slice())),
         ReadKind::Transaction => words::decode_transaction(bytes).map(|(watches, commands)| {

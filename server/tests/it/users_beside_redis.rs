@@ -441,3 +441,83 @@ fn drawn_rules_mean_what_they_mean_in_a_real_redis() {
     );
     assert!(pair.node.stop(), "it ends well");
 }
+
+/// Rules, and what scripts call.
+const SCRIPT_RULES: &[&[&str]] = &[
+    &["reset", "on", "nopass", "~a*", "%R~r*", "&c*", "+@all", "-set", "-object", "+object|freq"],
+    &["-ping", "-publish", "+set"],
+    &["resetkeys", "%W~a*"],
+    &["allkeys", "-@all", "+eval", "+@read", "+echo"],
+    &["(+set +eval ~b)", "resetkeys", "~a*"],
+    &["reset", "on", "nopass", "+eval", "+@string", "~a", "%R~b", "%W~c"],
+    &["-@write", "+config|get", "+select|0"],
+];
+
+const CALLED: &[&str] = &[
+    "'set','a','b'",
+    "'get','a'",
+    "'get','b'",
+    "'set','b','x'",
+    "'append','b','x'",
+    "'incr','r1'",
+    "'get','r1'",
+    "'mget','a','b'",
+    "'del','c'",
+    "'getset','c','x'",
+    "'set','c','x','get'",
+    "'hset','ah','f','v'",
+    "'lpush','al','v'",
+    "'publish','c','x'",
+    "'publish','d','x'",
+    "'object','encoding','a'",
+    "'object','freq','r'",
+    "'sort','al','by','w*'",
+    "'sort','al','get','w*'",
+    "'sort','al','limit','0','1'",
+    "'ping'",
+    "'echo','x'",
+    "'select','0'",
+    "'nosuch','a'",
+    "'get'",
+    "'exists','b'",
+    "'keys','*'",
+    "'rename','a','b'",
+];
+
+#[test]
+fn scripts_call_what_their_users_may_in_a_real_redis() {
+    let Some(mut pair) = Pair::start() else { return };
+    let both = &mut pair.clients;
+    let mut refused = 0;
+    let mut differences = Vec::new();
+    for rules in SCRIPT_RULES {
+        for client in &mut *both {
+            must(client, &[&["ACL", "SETUSER", "u"], *rules].concat());
+            must(client, &["AUTH", "u", "x"]);
+        }
+        for called in CALLED {
+            for how in ["call", "pcall"] {
+                let script = format!("return redis.{how}({called})");
+                let [found, expected] =
+                    both.each_mut().map(|client| client.call(&["EVAL", &script, "0"]).expect("a reply"));
+                // What a command itself says is compared elsewhere.
+                let of_user = |value: &Value| {
+                    value
+                        .as_error()
+                        .filter(|text| text.contains("executing the script") || text.contains("of SORT denied"))
+                        .map(str::to_owned)
+                };
+                refused += usize::from(of_user(&expected).is_some());
+                if of_user(&found) != of_user(&expected) {
+                    differences.push(format!("{script} after {rules:?}: {found:?}, and not {expected:?}"));
+                }
+            }
+        }
+        for client in &mut *both {
+            must(client, &["RESET"]);
+        }
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    assert!(refused > 50, "only {refused} calls were refused");
+    assert!(pair.node.stop(), "it ends well");
+}

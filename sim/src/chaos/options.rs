@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 67] = [
+pub const PLANTED: [(&str, Planted); 68] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -59,6 +59,7 @@ pub const PLANTED: [(&str, Planted); 67] = [
     ("alone-with-the-decided", Planted::AloneWithTheDecided),
     ("left-behind-heard", Planted::LeftBehindHeard),
     ("left-behind-believed", Planted::LeftBehindBelieved),
+    ("scripts-unjudged", Planted::ScriptsUnjudged),
     ("key-untold", Planted::KeyUntold),
     ("keys-unheard", Planted::KeysUnheard),
     ("farewell-believed", Planted::FarewellBelieved),

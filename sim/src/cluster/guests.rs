@@ -18,11 +18,12 @@ use crate::door::Door;
 use crate::process::{Happening, name_of};
 
 /// Names of what is counted here.
-pub(crate) const PROBES: [&str; 5] = [SERVED, REFUSED, PUT_OUT, TRIED, AUDITED];
+pub(crate) const PROBES: [&str; 6] = [SERVED, REFUSED, PUT_OUT, TRIED, AUDITED, JUDGED];
 const SERVED: &str = "sim: a guest was given what its user may have";
 const REFUSED: &str = "sim: a guest was refused what its user may not have";
 const PUT_OUT: &str = "sim: a guest was put out";
 const TRIED: &str = "sim: a guest tried a command after its user had lost every right";
+const JUDGED: &str = "sim: a script of a guest was refused what its user may not call";
 const AUDITED: &str = "sim: a failed login or an order was told for the audit trail";
 
 /// Numbers of their connections begin here: above those of conversations.
@@ -38,7 +39,7 @@ const FORBIDDEN: [&[&str]; 6] = [
     &["SET", "k0", "evil"],
     &["FLUSHALL"],
     &["CONFIG", "GET", "maxclients"],
-    &["EVAL", "return redis.call('GET', 'k0')", "0"],
+    &["EVAL", "return redis.call('GET', 'k0') or 'nothing'", "0"],
     &["PUBLISH", "elsewhere", "x"],
 ];
 
@@ -183,7 +184,7 @@ fn order(name: &str, rng: &mut Rng) -> (bool, Vec<String>) {
     }
     let mut words = vec!["ACL".to_owned(), "SETUSER".to_owned(), name.clone()];
     let rules = [
-        vec!["on".to_owned(), format!(">{name}"), format!("~{name}:*"), "+echo".to_owned()],
+        vec!["on".to_owned(), format!(">{name}"), format!("~{name}:*"), "+echo".to_owned(), "+eval".to_owned()],
         ["+multi", "+exec", "+discard"].map(str::to_owned).to_vec(),
         ["reset", "on", "nopass", "+echo"].map(str::to_owned).to_vec(),
         vec!["+get".to_owned()],
@@ -193,6 +194,10 @@ fn order(name: &str, rng: &mut Rng) -> (bool, Vec<String>) {
         vec!["off".to_owned()],
         vec!["resetchannels".to_owned(), format!("&{name}"), "+subscribe".to_owned()],
     ];
+    // Users who are off ask for little.
+    if rng.chance(1, 2) {
+        words.extend(rules[0].clone());
+    }
     for _ in 0..rng.between(1, 4) {
         words.extend(rng.pick(&rules).clone());
     }
@@ -374,6 +379,11 @@ impl<N: Door> Cluster<N> {
                 guest.is_served |= !is_refused && words.starts_with("ECHO ");
                 let probe = if is_refused { REFUSED } else { SERVED };
                 *self.probes.entry(probe).or_default() += 1;
+                if let Value::Error(text) = &reply
+                    && text.contains("executing the script")
+                {
+                    *self.probes.entry(JUDGED).or_default() += 1;
+                }
                 if is_forbidden && !is_refused {
                     let text = format!("{} has answered {reply:?} to a guest's {words}", name_of(node));
                     self.violations.push(("rights", text));

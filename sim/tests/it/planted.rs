@@ -403,6 +403,11 @@ fn removed_by_the_word_of_one() {
 }
 
 #[test]
+fn scripts_unjudged() {
+    is_found_by(Planted::ScriptsUnjudged, 20, &[Fault::Users], "rights");
+}
+
+#[test]
 fn key_untold() {
     // A process that begins anew tells it.
     let without = [Fault::Kill, Fault::PowerCut, Fault::PowerCutAll, Fault::Stop];

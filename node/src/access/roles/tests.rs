@@ -86,7 +86,7 @@ const TABLE: &[(&str, &str)] = &[
     ("FUNCTION DELETE x", "a"),
     ("FUNCTION RESTORE x", "a"),
     ("FUNCTION KILL", "a"),
-    ("SCRIPT LOAD x", "a"),
+    ("SCRIPT LOAD x", "wa"),
     ("SCRIPT FLUSH", "a"),
     ("SCRIPT KILL", "a"),
     // What looks at a cluster that is run.

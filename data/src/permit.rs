@@ -1,0 +1,277 @@
+//! The commands that the scripts of an entry or of a read may call, for a user who may not do everything.
+//!
+//! A script is judged where it runs, on every replica, and replicas know no users. So its entry says what its user may do. Commands stand there by their names and
+//! not by their categories: which category a command is in may change from build to build, and an entry means the same on all of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::algorithms::glob::Glob;
+use crate::commands;
+use crate::failure::Failure;
+use crate::meter::Meter;
+use crate::spec::Spec;
+
+/// Redis's texts, to the letter.
+const NO_COMMAND: Failure = Failure::Text("ERR The user executing the script can't run this command or subcommand");
+const NO_KEY: Failure = Failure::Text(
+    "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+);
+const NO_CHANNEL: Failure =
+    Failure::Text("ERR The user executing the script can't publish to the channel mentioned in the command");
+const NOT_SORTED: Failure = Failure::Text("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const NOT_FETCHED: Failure = Failure::Text("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
+/// Names of commands without data that scripts may call (`crate::transaction::own_command`, and those that publish).
+pub const OWN_COMMANDS: [&str; 6] = ["ping", "time", "echo", "select", "publish", "spublish"];
+
+/// A pattern of keys, and what may be done with those that fit.
+#[derive(Clone, Debug)]
+pub struct KeyPattern {
+    glob: Glob,
+    reads: bool,
+    writes: bool,
+}
+
+impl KeyPattern {
+    /// Keys that this pattern takes may be read, changed or both.
+    #[must_use]
+    pub fn new(pattern: &[u8], reads: bool, writes: bool) -> KeyPattern {
+        KeyPattern { glob: Glob::new(pattern), reads, writes }
+    }
+}
+
+/// A set of rights. A call has to be allowed by one of them wholly.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Commands and subcommands in lower case, as `object|freq`; none: all of them.
+    pub commands: Option<BTreeSet<Vec<u8>>>,
+    /// First arguments with which a command is allowed that otherwise is not, in lower case.
+    pub first_arguments: Vec<(Vec<u8>, Vec<u8>)>,
+    /// None: all of them.
+    pub keys: Option<Vec<KeyPattern>>,
+    /// Patterns of channels to publish to; none: all of them.
+    pub channels: Option<Vec<Glob>>,
+    /// It has every bucket.
+    pub all_buckets: bool,
+}
+
+/// What scripts may call: see the file's head.
+#[derive(Clone, Debug, Default)]
+pub struct Permit {
+    /// The sets of rights.
+    pub scopes: Vec<Scope>,
+}
+
+/// A call of a script, with the facts by which it is judged.
+struct Wanted<'w> {
+    /// The command, or the subcommand.
+    name: Vec<u8>,
+    /// Each key, whether it is read and whether it is changed.
+    keys: Vec<(&'w [u8], bool, bool)>,
+    channel: Option<&'w [u8]>,
+    /// It names keys by patterns.
+    fetches: Option<Failure>,
+    needs_all_buckets: bool,
+}
+
+impl<'w> Wanted<'w> {
+    fn of(spec: &Spec, words: &[&'w [u8]]) -> Wanted<'w> {
+        let name = spec.name_of(words);
+        let spec = spec.subcommands.iter().find(|sub| sub.name == name).unwrap_or(spec);
+        let access = |place: usize| {
+            let flags = spec.key_flags_in(place, words);
+            let has = |flag: &str| flags.contains(&flag);
+            (has("access"), has("insert") || has("update") || has("delete"))
+        };
+        let keys = spec.keys_of(words).into_iter().enumerate();
+        let says = |wanted: &str| words.iter().skip(2).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
+        let sorts = matches!(name, "sort" | "sort_ro");
+        Wanted {
+            name: name.as_bytes().to_vec(),
+            keys: keys.map(|(place, key)| (key, access(place).0, access(place).1)).collect(),
+            channel: None,
+            fetches: match () {
+                () if sorts && says("by") => Some(NOT_SORTED),
+                () if sorts && says("get") => Some(NOT_FETCHED),
+                () => None,
+            },
+            needs_all_buckets: name == "flushall" || name == "move" || (name == "copy" && says("db")),
+        }
+    }
+}
+
+impl Permit {
+    /// Judges a call. An unknown command, and one with too few words, passes: it gets an error anyway. What is compared has to be paid for.
+    ///
+    /// # Errors
+    /// The refusal of the set of rights that comes furthest.
+    fn check(&self, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
+        let wanted = match commands::lookup(words[0]) {
+            Some(entry) if !entry.spec.arity_fits(words.len()) => return Ok(()),
+            Some(entry) => Wanted::of(entry.spec, words),
+            None => {
+                let name = words[0].to_ascii_lowercase();
+                let publishes = name == b"publish" || name == b"spublish";
+                if !OWN_COMMANDS.iter().any(|own| own.as_bytes() == name) {
+                    return Ok(());
+                }
+                let channel = words.get(1).copied().filter(|_| publishes);
+                Wanted { name, keys: Vec::new(), channel, fetches: None, needs_all_buckets: false }
+            }
+        };
+        let mut worst = (0, NO_COMMAND);
+        for scope in &self.scopes {
+            match scope.check(&wanted, words, meter) {
+                Ok(()) => return Ok(()),
+                Err((how_far, failure)) if how_far > worst.0 => worst = (how_far, failure),
+                Err(_) => {}
+            }
+        }
+        Err(worst.1)
+    }
+}
+
+impl Scope {
+    fn check(&self, wanted: &Wanted<'_>, words: &[&[u8]], meter: &Meter) -> Result<(), (u8, Failure)> {
+        let begins_so = |(of, first): &(Vec<u8>, Vec<u8>)| {
+            *of == wanted.name && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(first))
+        };
+        let may = self.commands.as_ref().is_none_or(|names| names.contains(&wanted.name));
+        if !may && !self.first_arguments.iter().any(begins_so) {
+            return Err((0, NO_COMMAND));
+        }
+        if wanted.needs_all_buckets && !self.all_buckets {
+            return Err((1, NO_COMMAND));
+        }
+        for (key, reads, writes) in &wanted.keys {
+            let fits = |pattern: &KeyPattern| {
+                meter.spend(1);
+                (pattern.reads || !reads) && (pattern.writes || !writes) && pattern.glob.matches_within(key, meter)
+            };
+            if self.keys.as_ref().is_some_and(|patterns| !patterns.iter().any(fits)) {
+                return Err((3, NO_KEY));
+            }
+        }
+        if let Some(failure) = wanted.fetches.clone().filter(|_| self.keys.is_some()) {
+            return Err((4, failure));
+        }
+        if let (Some(channel), Some(patterns)) = (wanted.channel, &self.channels) {
+            let fits = |glob: &Glob| {
+                meter.spend(1);
+                glob.matches_within(channel, meter)
+            };
+            if !patterns.iter().any(fits) {
+                return Err((5, NO_CHANNEL));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The permit of the entry or the read that is under way. No part of the state: whoever applies or reads says it each time. Interior mutability lets reads have one.
+#[derive(Clone, Debug, Default)]
+pub struct UnderWay(RefCell<Option<Arc<Permit>>>);
+
+impl UnderWay {
+    /// From here on scripts go by this; none: they may call everything.
+    pub fn set(&self, permit: Option<Permit>) {
+        *self.0.borrow_mut() = permit.map(Arc::new);
+    }
+
+    /// Judges a call of a script.
+    ///
+    /// # Errors
+    /// As Redis says it to the script.
+    pub(crate) fn check(&self, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
+        match &*self.0.borrow() {
+            Some(permit) => permit.check(words, meter),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EntryContext, Reply, Tree};
+
+    fn scope(commands: &[&str], keys: &[(&str, bool, bool)]) -> Scope {
+        Scope {
+            commands: Some(commands.iter().map(|name| name.as_bytes().to_vec()).collect()),
+            keys: Some(
+                keys.iter().map(|(text, reads, writes)| KeyPattern::new(text.as_bytes(), *reads, *writes)).collect(),
+            ),
+            channels: Some(vec![Glob::new(b"c*")]),
+            ..Scope::default()
+        }
+    }
+
+    fn says(tree: &mut Tree, script: &str) -> Reply {
+        let context = EntryContext { version: base::versions::NEWEST, ..EntryContext::default() };
+        crate::apply(tree, &context, &[b"eval", script.as_bytes(), b"0"]).reply
+    }
+
+    #[test]
+    fn each_call_is_judged_and_what_came_before_a_refusal_stays() {
+        let mut tree = Tree::default();
+        let permit = Permit {
+            scopes: vec![
+                scope(&["set", "get", "publish", "object|freq", "sort"], &[("a*", true, true), ("r*", true, false)]),
+                scope(&["get"], &[("second:*", true, true)]),
+            ],
+        };
+        tree.under_way().set(Some(permit));
+        let (command, key, channel) = ("can't run this command", "can't access at least one", "can't publish");
+        for (script, refused) in [
+            ("return redis.call('set', 'a', '1')", None),
+            ("return redis.call('get', 'a')", None),
+            ("return redis.call('get', 'second:x')", None),
+            ("return redis.call('set', 'second:x', '1')", Some(key)),
+            ("return redis.call('set', 'b', '1')", Some(key)),
+            ("return redis.call('get', 'r')", None),
+            ("return redis.call('SET', 'r', '1')", Some(key)),
+            ("return redis.call('del', 'a')", Some(command)),
+            ("return redis.call('object', 'encoding', 'a')", Some(command)),
+            ("return redis.call('object', 'freq', 'b')", Some(key)),
+            ("return redis.call('publish', 'c', 'x')", None),
+            ("return redis.call('publish', 'd', 'x')", Some(channel)),
+            ("return redis.call('ping')", Some(command)),
+            ("return redis.call('flushall')", Some(command)),
+            ("return redis.call('sort', 'a', 'by', 'w*')", Some("BY option of SORT denied")),
+            ("return redis.call('nosuch')", Some("Unknown Redis command")),
+            ("return redis.call('get')", Some("Wrong number of args")),
+            ("redis.call('set', 'a', 'kept'); return redis.call('del', 'a')", Some(command)),
+            ("return redis.pcall('del', 'a').err", None),
+        ] {
+            let reply = says(&mut tree, script);
+            let text = match &reply {
+                Reply::Error(failure) => Some(failure.to_string()),
+                _ => None,
+            };
+            match refused {
+                Some(words) => assert!(text.as_ref().is_some_and(|text| text.contains(words)), "{script}: {reply:?}"),
+                None => assert_eq!(text, None, "{script}"),
+            }
+        }
+        tree.under_way().set(None);
+        assert_eq!(says(&mut tree, "return redis.call('get', 'a')"), Reply::bulk("kept"));
+        assert_eq!(says(&mut tree, "return redis.call('get', 'b')"), Reply::Nil);
+    }
+
+    #[test]
+    fn what_is_compared_is_paid_for_alike() {
+        let mut tree = Tree::default();
+        let patterns: Vec<(String, bool, bool)> =
+            (0..1000).map(|number| (format!("*{number}*x*y"), true, true)).collect();
+        let keys: Vec<(&str, bool, bool)> = patterns.iter().map(|(text, ..)| (text.as_str(), true, true)).collect();
+        tree.under_way().set(Some(Permit { scopes: vec![scope(&["get"], &keys)] }));
+        let script = "for i = 1, 100000 do redis.pcall('get', 'k') end";
+        let reply = says(&mut tree, script);
+        assert!(
+            matches!(&reply, Reply::Error(failure) if failure.to_string().contains("BUDGET") || failure.to_string().contains("work")),
+            "{reply:?}"
+        );
+    }
+}
