@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -67,9 +68,21 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Everything that could change: bytes, lengths, times.
 fn fingerprint(folder: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+    // One buffer for all of them: these folders hold hundreds of megabytes, and fresh memory for each file costs the kernel more than reading it.
+    let mut buffer = vec![0; 1 << 18];
+    let mut hash_of = |path: &Path| {
+        let (mut file, mut hash) = (fs::File::open(path).expect("readable"), 0_u64);
+        loop {
+            let count = file.read(&mut buffer).expect("readable");
+            if count == 0 {
+                return hash;
+            }
+            hash = hash.rotate_left(1) ^ base::checksum::xxh3(&buffer[..count]);
+        }
+    };
     let one = |path: PathBuf| {
         let metadata = fs::symlink_metadata(&path).expect("it is there");
-        let hash = if metadata.is_file() { base::checksum::xxh3(&fs::read(&path).expect("readable")) } else { 0 };
+        let hash = if metadata.is_file() { hash_of(&path) } else { 0 };
         (path, (hash, metadata.modified().expect("a time")))
     };
     files(folder).into_iter().map(one).collect()
