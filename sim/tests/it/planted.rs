@@ -250,7 +250,7 @@ fn waiting_for_a_stream_forgotten() {
 
 #[test]
 fn waiting_for_a_group_forgotten() {
-    is_found_saying(Planted::WaitingForgotten, 400, (&[Fault::Streams], &SLOW), ("waiting", "waited for m"));
+    is_found_saying(Planted::WaitingForgotten, 600, (&[Fault::Streams], &SLOW), ("waiting", "waited for m"));
 }
 
 #[test]
