@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::algorithms::glob::Glob;
-use crate::commands;
+use crate::commands::Entry;
 use crate::failure::Failure;
 use crate::meter::Meter;
 use crate::spec::Spec;
@@ -107,8 +107,8 @@ impl Permit {
     ///
     /// # Errors
     /// The refusal of the set of rights that comes furthest.
-    fn check(&self, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
-        let wanted = match commands::lookup(words[0]) {
+    fn check(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
+        let wanted = match entry {
             Some(entry) if !entry.spec.arity_fits(words.len()) => return Ok(()),
             Some(entry) => Wanted::of(entry.spec, words),
             None => {
@@ -180,13 +180,13 @@ impl UnderWay {
         *self.0.borrow_mut() = permit.map(Arc::new);
     }
 
-    /// Judges a call of a script.
+    /// Judges a call of a script. `entry` is its command, if the version of the entry knows that: a later build must not find another refusal than an earlier one.
     ///
     /// # Errors
     /// As Redis says it to the script.
-    pub(crate) fn check(&self, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
+    pub(crate) fn check(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
         match &*self.0.borrow() {
-            Some(permit) => permit.check(words, meter),
+            Some(permit) => permit.check(entry, words, meter),
             None => Ok(()),
         }
     }
@@ -258,6 +258,20 @@ mod tests {
         tree.under_way().set(None);
         assert_eq!(says(&mut tree, "return redis.call('get', 'a')"), Reply::bulk("kept"));
         assert_eq!(says(&mut tree, "return redis.call('get', 'b')"), Reply::Nil);
+    }
+
+    /// A build that has a command says of it what an earlier build says that has it not, as long as the version of the entry does not know it.
+    #[test]
+    fn commands_that_came_later_are_unknown_and_not_refused() {
+        let is_later = |entry: &&Entry| base::versions::command_since(entry.spec.name) > base::versions::OLDEST;
+        let later = crate::commands::COMMANDS.iter().find(is_later).expect("some came later");
+        let mut tree = Tree::default();
+        tree.under_way().set(Some(Permit { scopes: vec![scope(&["get"], &[])] }));
+        let context = EntryContext { version: base::versions::OLDEST, ..EntryContext::default() };
+        let script = format!("return redis.call('{}', 'a', 'b', 'c')", later.spec.name);
+        let reply = crate::apply(&mut tree, &context, &[b"eval", script.as_bytes(), b"0"]).reply;
+        let Reply::Error(failure) = reply else { panic!("{reply:?}") };
+        assert!(failure.to_string().contains("Unknown Redis command"), "{script}: {failure}");
     }
 
     #[test]

@@ -83,10 +83,11 @@ pub(crate) fn is_own(name: &[u8]) -> bool {
 impl Host for Scripted<'_, '_> {
     fn call(&mut self, words: &[&[u8]]) -> Reply {
         self.transaction.tree.called.note(words);
-        if let Err(failure) = self.transaction.tree.under_way.check(words, self.transaction.meter()) {
+        let entry = commands::lookup(words[0]).filter(|entry| self.transaction.knows(entry));
+        if let Err(failure) = self.transaction.tree.under_way.check(entry, words, self.transaction.meter()) {
             return Reply::Error(failure);
         }
-        let Some(entry) = commands::lookup(words[0]).filter(|entry| self.transaction.knows(entry)) else {
+        let Some(entry) = entry else {
             if let Some(reply) = own_command(words, self.transaction.time()) {
                 return reply;
             }

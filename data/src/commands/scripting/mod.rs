@@ -72,10 +72,11 @@ impl Host for Reading<'_, '_> {
         self.view.tree().called().note(words);
         // What the script has of it, its own limit of bytes counts.
         self.view.meter().next_answer();
-        if let Err(failure) = self.view.tree().under_way.check(words, self.view.meter()) {
+        let entry = crate::commands::lookup(words[0]);
+        if let Err(failure) = self.view.tree().under_way.check(entry, words, self.view.meter()) {
             return Reply::Error(failure);
         }
-        match crate::commands::lookup(words[0]) {
+        match entry {
             Some(_) => crate::apply::read_on(self.view, words),
             None if ["PUBLISH", "SPUBLISH"].iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes())) => {
                 Reply::Error(Failure::Text("ERR Write commands are not allowed from read-only scripts."))
