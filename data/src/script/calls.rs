@@ -98,7 +98,7 @@ fn answer(
     let bytes = words.iter().map(|word| word.len()).sum();
     shared.spend_bytes(bytes)?;
     shared.work(3 * words.len() + bytes / 16)?;
-    if let Some(entry) = commands::lookup(words[0]) {
+    if let Some(entry) = commands::lookup(words[0]).filter(|entry| host.knows(entry)) {
         if !entry.spec.arity_fits(words.len()) {
             return refused("ERR Wrong number of args calling Redis command from script");
         }

@@ -24,6 +24,7 @@ mod text;
 mod values;
 mod vm;
 
+use crate::commands::Entry;
 use crate::failure::Failure;
 use crate::meter::Meter;
 use crate::reply::Reply;
@@ -63,6 +64,10 @@ impl Rules {
 pub(crate) trait Host {
     /// Carries a command out.
     fn call(&mut self, words: &[&[u8]]) -> Reply;
+    /// Whether the version by which it is run has this command: a build that has it says of it what an earlier one says that has it not.
+    fn knows(&self, _entry: &Entry) -> bool {
+        true
+    }
     /// The slots whose keys it has.
     fn slots(&self) -> Slots;
     /// Whether one that may change nothing may not publish either.

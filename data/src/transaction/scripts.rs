@@ -114,6 +114,10 @@ impl Host for Scripted<'_, '_> {
         run(self.transaction, words)
     }
 
+    fn knows(&self, entry: &commands::Entry) -> bool {
+        self.transaction.knows(entry)
+    }
+
     fn slots(&self) -> Slots {
         self.transaction.slots
     }
