@@ -6,6 +6,18 @@ use crate::spec::{Flags, Spec};
 /// Flags of one key.
 pub type KeyFlags = &'static [&'static str];
 
+/// Whether the command tells something of the value.
+#[must_use]
+pub fn tells(flags: KeyFlags) -> bool {
+    flags.contains(&"access")
+}
+
+/// Whether the command changes the value.
+#[must_use]
+pub fn changes(flags: KeyFlags) -> bool {
+    ["insert", "update", "delete"].iter().any(|flag| flags.contains(flag))
+}
+
 const READ: KeyFlags = &["RO", "access"];
 const LOOK: KeyFlags = &["RO"];
 const UPDATE: KeyFlags = &["RW", "update"];

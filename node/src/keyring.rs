@@ -37,7 +37,7 @@ pub(crate) fn tell(node: &mut Node) {
         if !std::mem::replace(&mut node.keyring.is_strange, true) {
             let name = node.name_of(me);
             let text = format!(
-                "the cluster knows {name} by another key than it has: nodes that start from now on make no link with it. If its key was lost with its folder, say `dictum node forget-keys {name}`"
+                "the cluster knows {name} by another key than it has: no node makes a link with it. If its key was lost with its folder, say `dictum node forget-keys {name}`"
             );
             node.event(Level::Error, text);
         }

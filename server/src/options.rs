@@ -321,6 +321,9 @@ impl Options {
             return Err("--peer-tls is for links under TLS, and these need --cluster-secret FILE too".to_owned());
         }
         let peer_keys = arguments.peer_keys.or(file.peer_keys);
+        if cluster_secret.is_none() && peer_keys.is_some() {
+            return Err("--peer-keys is for links under TLS, and these need --cluster-secret FILE too".to_owned());
+        }
         let peer_keys = peer_keys.map(|text| parse_peer_keys(&text)).transpose()?.unwrap_or_default();
         let (certificate, plain_text) = self::tls::read(self::tls::Given {
             authority: arguments.tls_ca.or(file.tls_ca),

@@ -6,6 +6,7 @@
 
 mod kinds;
 mod options;
+mod plan;
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use base::Rng;
 use base::limits::UNDECIDED_BYTES_MAX;
 use node::{LargeWriteSettings, LogTrimSettings};
 use storage::{CachePolicy, CacheSettings};
+
+use plan::*;
 
 pub use kinds::{FAULTS, Fault};
 pub use options::{Options, PLANTED, faults_from_names, planted_from_name};
@@ -439,165 +442,8 @@ impl Chaos {
     }
 }
 
-/// The kinds that befall a node at a moment, with their weights.
-const KINDS: [(Fault, u64); 16] = [
-    (Fault::OneWayCut, 3),
-    (Fault::Partition, 4),
-    (Fault::LinkReset, 3),
-    (Fault::Kill, 4),
-    (Fault::PowerCut, 4),
-    (Fault::PowerCutAll, 1),
-    (Fault::CrashAtStart, 2),
-    (Fault::Pause, 3),
-    (Fault::Stop, 2),
-    (Fault::ClockJump, 2),
-    (Fault::BitRot, 3),
-    (Fault::SyncFailure, 2),
-    (Fault::DiskFull, 2),
-    (Fault::Wipe, 2),
-    (Fault::SlowSync, 1),
-    (Fault::JournalLost, 1),
-];
-
-/// Kinds that came later. They have a plan of their own, so that seeds known before still mean the same without them.
-const LATER_KINDS: [(Fault, u64); 2] = [(Fault::ReadError, 3), (Fault::IdentityRot, 1)];
-
-/// Another plan of its own, for the same reason.
-const SETTINGS_KINDS: [(Fault, u64); 1] = [(Fault::SettingsChange, 1)];
-
-/// And another one.
-const VOTERS_KINDS: [(Fault, u64); 1] = [(Fault::VotersChange, 1)];
-
-/// And another one.
-const SLOW_KINDS: [(Fault, u64); 1] = [(Fault::SlowDisk, 1)];
-
-/// And another one.
-const MEMBERS_KINDS: [(Fault, u64); 1] = [(Fault::MembersChange, 1)];
-
-/// And another one.
-const COPIES_KINDS: [(Fault, u64); 1] = [(Fault::SetBack, 1)];
-
-/// And another one.
-const AWAY_KINDS: [(Fault, u64); 1] = [(Fault::FolderAway, 1)];
-
-/// And another one.
-const WILD_KINDS: [(Fault, u64); 1] = [(Fault::WildClock, 1)];
-
-/// And another one.
-const ADDRESS_KINDS: [(Fault, u64); 1] = [(Fault::Addresses, 1)];
-
-/// And another one.
-const KEY_KINDS: [(Fault, u64); 1] = [(Fault::Keys, 1)];
-
-/// And another one.
-const DOUBLE_KINDS: [(Fault, u64); 1] = [(Fault::SecondProcess, 1)];
-
-/// And another one.
-const LOW_KINDS: [(Fault, u64); 1] = [(Fault::DiskLow, 1)];
-
-/// And another one.
-const USER_KINDS: [(Fault, u64); 1] = [(Fault::Users, 1)];
-
-/// And another one.
-const VERSIONS_KINDS: [(Fault, u64); 1] = [(Fault::Versions, 1)];
-
-/// And another one.
-const ZONE_KINDS: [(Fault, u64); 1] = [(Fault::ZoneLost, 1)];
-
-/// And another one.
-const WORK_KINDS: [(Fault, u64); 1] = [(Fault::LongWork, 1)];
-
-/// And another one.
-const READING_KINDS: [(Fault, u64); 1] = [(Fault::SlowReaders, 1)];
-
-/// And another one.
-const STEP_KINDS: [(Fault, u64); 1] = [(Fault::StepOver, 1)];
-
-/// Tells its drawing from that of all else.
-const AWAY_DRAWN: u64 = 0xf01d_0a3a;
-const WILD_DRAWN: u64 = 0x0c10_c4a7;
-const ADDRESSES_DRAWN: u64 = 0xadd2_e55e;
-const DOUBLES_DRAWN: u64 = 0x0d0b_1e5a;
-const LOW_DRAWN: u64 = 0xd15c_0104;
-const KEYS_DRAWN: u64 = 0x6e75_91d7;
-const USERS_DRAWN: u64 = 0x05e2_ac15;
-
-/// Tells its drawing from that of all else.
-const STEPS_DRAWN: u64 = 0x57e9_0b34;
-
-/// Tells its drawing from that of all else.
-const COSTLY_DRAWN: u64 = 0xc057_2711;
-
-/// Tells its drawing from that of all else.
-const READING_DRAWN: u64 = 0x4ead_2711;
-
-/// Tells its drawing from that of all else.
-const COMPARISONS_DRAWN: u64 = 0xd16e_5700;
-
-/// Tells its drawing from that of all else.
-const WORK_DRAWN: u64 = 0x3027_2611;
-const LARGE_DRAWN: u64 = 0x3028_1104;
-const TRIMS_DRAWN: u64 = 0x5721_6d73;
-
-/// Tells its drawing from that of all else.
-const ZONES_DRAWN: u64 = 0x2026_2026;
-
-/// Tells its drawing from that of all else.
-const VERSIONS_DRAWN: u64 = 0x7e25_1045;
-
-/// Tells its drawing from that of members.
-const COPIES_DRAWN: u64 = 0x5e7b;
-
-/// Tells the drawing of whether most are lost from that of members.
-const ALONE_DRAWN: u64 = 0xa10e;
-
-/// Tells the drawing of whether nodes come and go from that of how.
-const MEMBERS_DRAWN: u64 = 0x3e3b;
-
-/// Tells the drawing of those who never rest from that of all else.
-const RESTLESS_DRAWN: u64 = 0x4e57_1e55;
-
 /// Most machines of a run.
 const NODES_MAX: u16 = 9;
-
-/// Draws `count` misfortunes. Those of kinds that are off are left out afterwards, so that the rest stays as it is.
-fn draw_plan(
-    rng: &mut Rng,
-    count: u64,
-    kinds: &[(Fault, u64)],
-    nodes: u16,
-    ends_at: u64,
-    often: &[Fault],
-    has: &dyn Fn(Fault) -> bool,
-) -> Vec<Planned> {
-    let mut plan = Vec::new();
-    let mut at = SECOND;
-    let gap = (ends_at.saturating_sub(at) / (count + 1)).max(MS);
-    let weight_of = |&(fault, weight): &(Fault, u64)| if often.contains(&fault) { 4 * weight } else { weight };
-    let weights: u64 = kinds.iter().map(weight_of).sum();
-    for _ in 0..count {
-        // Some follow hard on the one before: two faults at once find more than two in a row.
-        at += if rng.chance(1, 3) { rng.between(MS, 60 * MS) } else { rng.between(gap / 2, gap * 3 / 2) };
-        let mut ticket = rng.below(weights);
-        let mut fault = Fault::Kill;
-        for kind in kinds {
-            if ticket < weight_of(kind) {
-                fault = kind.0;
-                break;
-            }
-            ticket -= weight_of(kind);
-        }
-        let node = rng.below(u64::from(nodes)) as u16;
-        let target = if rng.chance(2, 5) { Target::LeaderOr(node) } else { Target::Node(node) };
-        let longest = *rng.pick(&[50 * MS, 500 * MS, 2 * SECOND, 6 * SECOND]);
-        let duration = rng.between(5 * MS, longest);
-        let draw = rng.next_u64();
-        if has(fault) && at < ends_at {
-            plan.push(Planned { at, fault, target, duration, draw });
-        }
-    }
-    plan
-}
 
 #[cfg(test)]
 mod tests;

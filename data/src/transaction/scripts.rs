@@ -6,6 +6,7 @@ use crate::args::parse_integer;
 use crate::blob::Blob;
 use crate::commands;
 use crate::failure::Failure;
+use crate::permit::OWN_COMMANDS;
 use crate::reply::Reply;
 use crate::script::Host;
 use crate::slots::Slots;
@@ -75,9 +76,7 @@ pub(crate) fn own_command(words: &[&[u8]], time: WallTime) -> Option<Reply> {
 
 /// Whether scripts may call this though it is no command on keys.
 pub(crate) fn is_own(name: &[u8]) -> bool {
-    ["PING", "TIME", "ECHO", "SELECT", "PUBLISH", "SPUBLISH"]
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+    OWN_COMMANDS.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 impl Host for Scripted<'_, '_> {

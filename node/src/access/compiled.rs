@@ -5,6 +5,7 @@
 
 use data::algorithms::glob::Glob;
 use data::meter::Meter;
+use data::permit::{names_patterns, works_in_buckets};
 use data::spec::Flags;
 
 use super::permit::{self, PERMIT_BYTES_MAX};
@@ -270,7 +271,6 @@ impl Whole {
 /// The right that a command needs wholly, if it does, and why.
 fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
     let spec = known.spec();
-    let says = |wanted: &str| words.iter().skip(2).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
     match spec.name {
         "migrate" => Some((Whole::Everything, "it sends keys to another server")),
         // A user with more rights would run the code that it leaves behind. (A script is run by its digest, so SCRIPT LOAD changes nobody's.)
@@ -284,11 +284,10 @@ fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
         "dictum.bucket|create" | "dictum.bucket|set" | "dictum.bucket|drop" => {
             Some((Whole::Buckets, "it changes buckets"))
         }
-        "sort" | "sort_ro" if says("by") || says("get") => {
+        name if names_patterns(name, words) => {
             Some((Whole::Keys, "with BY or GET it reads keys that it does not name"))
         }
-        "move" | "swapdb" | "flushall" => Some((Whole::Buckets, "it works in several buckets")),
-        "copy" if says("db") => Some((Whole::Buckets, "it works in two buckets")),
+        name if works_in_buckets(name, words) => Some((Whole::Buckets, "it works in several buckets")),
         _ => None,
     }
 }

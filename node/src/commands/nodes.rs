@@ -181,7 +181,10 @@ fn named(node: &Node, name: &[u8]) -> Result<NodeId, Failure> {
 
 fn key_of(word: &[u8]) -> Result<NodeKey, Failure> {
     const WRONG: Failure = Failure::Text("ERR a node's key is said by its SHA-256, in 64 hexadecimal digits");
-    let text = std::str::from_utf8(word).ok().filter(|text| text.len() == 64 && text.is_ascii()).ok_or(WRONG)?;
+    let text = std::str::from_utf8(word)
+        .ok()
+        .filter(|text| text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let text = text.ok_or(WRONG)?;
     let mut key = [0; 32];
     for (place, byte) in key.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| WRONG)?;

@@ -45,9 +45,8 @@ impl EventLoop {
         }
         if let Some(nodes) = self.outbox.roll.take() {
             let EventLoop { node, outbox, peers, .. } = self;
-            peers.follow(nodes, now.time);
             let mut stepped = false;
-            peers.end_strangers(now.time, &mut |input| {
+            peers.follow(nodes, now.time, &mut |input| {
                 stepped = true;
                 node.step(now, input, outbox);
             });

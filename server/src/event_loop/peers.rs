@@ -208,8 +208,8 @@ impl Peers {
         self.handshakes = Some(handshakes);
     }
 
-    /// Takes over who is there.
-    pub(super) fn follow(&mut self, nodes: Nodes, now: Time) {
+    /// Takes over who is there. Links end of nodes that the council does not know by their keys any more.
+    pub(super) fn follow(&mut self, nodes: Nodes, now: Time, step: &mut Step<'_>) {
         let me = self.ourselves.me;
         self.version = self.version.max(nodes.version);
         for (id, member) in nodes.members.into_iter().filter(|(id, _)| *id != me) {
@@ -227,10 +227,6 @@ impl Peers {
             let peer = self.peers.entry(id).or_insert_with(|| Peer::new(None));
             (peer.is_removed, peer.dial_at) = (true, None);
         }
-    }
-
-    /// Ends the links of nodes that the council does not know by their keys any more.
-    pub(super) fn end_strangers(&mut self, now: Time, step: &mut Step<'_>) {
         for place in 0..self.links.len() {
             let Some(Link { stage: Stage::Up(peer), key, .. }) = &self.links[place] else { continue };
             if let Some(why) = self.is_unknown_by(*peer, *key) {

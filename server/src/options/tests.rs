@@ -66,6 +66,23 @@ fn the_disk_and_the_cache_have_settings() {
 }
 
 #[test]
+fn keys_of_other_nodes_are_read_whole_or_not_at_all() {
+    let read = |keys: &str, secret: bool| {
+        let cluster_secret = secret.then(|| "cluster.secret".into());
+        let given = StartArguments { peer_keys: Some(keys.to_owned()), cluster_secret, ..arguments() };
+        Options::check(given, File::default()).map(|options| options.peer_keys)
+    };
+    let (one, other) = ("0a".repeat(32), "FF".repeat(32));
+    let found = read(&format!("n2={one}, n3={other}"), true).expect("these are keys");
+    assert_eq!(found, [("n2".to_owned(), KeyHash([10; 32])), ("n3".to_owned(), KeyHash([255; 32]))]);
+    for wrong in ["n2", "n2=", &format!("n2={}", &one[1..]), &format!("n2=+{}", &one[1..]), &format!("n2={one}0")] {
+        let said = read(wrong, true).expect_err("it is no key");
+        assert!(said.contains("is no key of a node; write it as n1=HASH"), "{wrong}: {said}");
+    }
+    assert!(read(&format!("n2={one}"), false).is_err_and(|said| said.contains("--cluster-secret FILE")));
+}
+
+#[test]
 fn the_fingerprint_is_of_the_names_only() {
     let one = Options::check(arguments(), File::default()).expect("it is complete");
     let moved = "n1=a:1,n2=b:2,n3=c:3".to_owned();

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use base::{NodeId, Rng};
 use bytes::Bytes;
-use node::{Level, NodeKey};
+use node::{Config, Level, NodeKey};
 
 use super::Cluster;
 use crate::chaos::{Fault, MS, SECOND};
@@ -144,12 +144,12 @@ impl<N: Door> Cluster<N> {
             // If others hear of that life the node's folder is one that was away.
             self.machine(node).came_back = Some(moved.0);
         }
-        let Some(running) = self.begin_double(node, &disk, rng) else {
+        // A copy of the folder has the node's key in it.
+        let key = if folder == Folder::Empty { self.key_of_double(node, rng) } else { self.keys.of(node) };
+        let Some(running) = self.begin_double(node, key, &disk, rng) else {
             self.violate(PROPERTY, format!("a second {} cannot be started on a folder that is whole", name_of(node)));
             return false;
         };
-        // A copy of the folder has the node's key in it.
-        let key = if folder == Folder::Empty { self.key_of_double(node, rng) } else { self.keys.of(node) };
         let now = self.now;
         *self.probes.entry(folder.probe()).or_default() += 1;
         self.doubles += 1;
@@ -206,8 +206,8 @@ impl<N: Door> Cluster<N> {
         !waits && !is_bad && !goes_alone && !is_needed && !other_versions
     }
 
-    fn begin_double(&mut self, node: NodeId, disk: &SimDisk, rng: &mut Rng) -> Option<Running<N>> {
-        let config = self.config(node);
+    fn begin_double(&mut self, node: NodeId, key: NodeKey, disk: &SimDisk, rng: &mut Rng) -> Option<Running<N>> {
+        let config = Config { key: Some(key), ..self.config(node) };
         let clock = Clock::new(self.now, rng.below(1000 * SECOND), 1_000_000, 0);
         process::start::<N>(disk, self.start_with(config, clock), &mut rng.fork()).ok()
     }

@@ -194,7 +194,7 @@ fn order(name: &str, rng: &mut Rng) -> (bool, Vec<String>) {
         vec!["off".to_owned()],
         vec!["resetchannels".to_owned(), format!("&{name}"), "+subscribe".to_owned()],
     ];
-    // Users who are off ask for little.
+    // Nothing is judged of a guest whose user is off.
     if rng.chance(1, 2) {
         words.extend(rules[0].clone());
     }

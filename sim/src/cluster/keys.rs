@@ -25,7 +25,6 @@ const CHANGED: &str = "sim: a node was started with the key to which it changes"
 const REFUSED: &str = "sim: a link under a key that the cluster does not know";
 const ENDED: &str = "sim: a link ended whose key the cluster does not know any more";
 const FORGED: &str = "sim: a second process began with a key of its own";
-
 const TRUSTED: &str = "sim: an operator has told a node the key of another one";
 
 const LOOK_EVERY: u64 = 500 * MS;
@@ -45,7 +44,7 @@ enum Want {
     Added(NodeKey),
 }
 
-/// Who has which key, and who is known by which.
+/// The keys that machines have, and those by which nodes know each other.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     /// How many keys were drawn.
@@ -250,7 +249,9 @@ impl<N: Door> Cluster<N> {
 
     /// The key that a second process on an empty folder shows: it may be a stranger's who knows the cluster's secret. Then all nodes have to know the node by its key.
     pub(super) fn key_of_double(&mut self, node: NodeId, rng: &mut Rng) -> NodeKey {
-        if !self.chaos.keys || !self.keys.wants.is_empty() || self.judge_keys().is_some() || rng.chance(1, 3) {
+        // An order that is under way still opens the gap in which the first key counts that is told.
+        let is_settled = self.keys.wants.is_empty() && self.now >= self.keys.asked_at + 2 * ORDER_AGAIN_AFTER;
+        if !self.chaos.keys || !is_settled || self.judge_keys().is_some() || rng.chance(1, 3) {
             return self.keys.of(node);
         }
         *self.probes.entry(FORGED).or_default() += 1;

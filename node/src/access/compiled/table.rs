@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use data::Spec;
-use data::key_flags::KeyFlags;
+use data::key_flags::{self, KeyFlags};
 use data::spec::Keys;
 
 use crate::access::rules::Access;
@@ -70,8 +70,7 @@ pub(in crate::access) fn bucket_selected(word: &[u8]) -> String {
 }
 
 pub(super) fn access_of(flags: KeyFlags) -> Access {
-    let has = |flag: &str| flags.contains(&flag);
-    Access { reads: has("access"), writes: has("insert") || has("update") || has("delete") }
+    Access { reads: key_flags::tells(flags), writes: key_flags::changes(flags) }
 }
 
 /// All commands and subcommands of this build.

@@ -75,7 +75,7 @@ impl Rig {
         let now = clock.now().time;
         let mut peers = Peers::new(ourselves, Vec::new(), FIRST_TOKEN, u64::from(me), frame.messenger.clone());
         let members = members.iter().enumerate().map(|(id, member)| (NodeId(id as u16), member.clone())).collect();
-        peers.follow(Nodes { members, removed: Vec::new(), version, keys: Vec::new() }, now);
+        peers.follow(Nodes { members, removed: Vec::new(), version, keys: Vec::new() }, now, &mut |_| {});
         // Small, so that messages come in many pieces.
         Rig {
             poll,
@@ -491,7 +491,7 @@ fn silent_strangers_keep_nobody_out() {
     assert_eq!((&rigs[0].told, &rigs[1].told), (&vec![Told::Up(1)], &vec![Told::Up(0)]));
 }
 
-/// A node that the cluster knows by a key is not linked under another one, whoever knows the secret.
+/// A node that the cluster knows by a key is not linked under another one, though its caller knows the secret.
 #[test]
 fn a_node_that_is_known_by_a_key_is_linked_under_that_alone() {
     let secret = secret();
@@ -500,7 +500,7 @@ fn a_node_that_is_known_by_a_key_is_linked_under_that_alone() {
     let knows = |rigs: &mut Vec<Rig>, keys: Vec<[u8; 32]>| {
         let now = rigs[1].clock.now().time;
         let keys = vec![(NodeId(0), keys)];
-        rigs[1].peers.follow(Nodes { keys, ..Nodes::default() }, now);
+        rigs[1].peers.follow(Nodes { keys, ..Nodes::default() }, now, &mut |_| {});
     };
     knows(&mut rigs, vec![[9; 32]]);
     turn_until(&mut rigs, |rigs| {
@@ -512,8 +512,7 @@ fn a_node_that_is_known_by_a_key_is_linked_under_that_alone() {
     turn_until(&mut rigs, |rigs| rigs.iter().all(|rig| rig.told.len() == 1));
     // Not any more: the link ends.
     rigs[1].peers.trust(Vec::new());
-    let now = rigs[1].clock.now().time;
-    rigs[1].peers.end_strangers(now, &mut |_| {});
+    knows(&mut rigs, vec![[9; 32]]);
     turn_until(&mut rigs, |rigs| rigs[0].told.len() == 2);
     rigs.iter_mut().for_each(|rig| rig.told.clear());
     // Beside the one that it changes to.
