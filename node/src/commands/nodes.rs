@@ -378,3 +378,18 @@ pub(crate) fn answer(
     roll.follow(registry);
     Reply::Array(roll.iter().map(one).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_said_in_digits_alone() {
+        let whole = "0f".repeat(32);
+        assert_eq!(key_of(whole.as_bytes()), Ok([15; 32]));
+        assert_eq!(key_of(whole.to_uppercase().as_bytes()), Ok([15; 32]));
+        for wrong in [&whole[1..], &format!("+{}", &whole[1..]), &format!("{whole}0"), "", &"é".repeat(32)] {
+            assert!(key_of(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}
