@@ -202,6 +202,8 @@ impl<N: Door> Cluster<N> {
         let is_needed = self.members().count() < 3 || !self.groups.bear(|id| id == node);
         let other_versions = self.machines.iter().any(|it| it.newest != base::versions::NEWEST || it.upgrade_is_due);
         let waits = self.healed || self.double.is_some() || self.spares_steps(Fault::SetBack);
+        // A node under a key that the others do not know hears nobody but the second process.
+        let waits = waits || self.keys.are_changing();
         let is_bad = !is_quiet || !all_are_well || !is_founder || !self.founded;
         !waits && !is_bad && !goes_alone && !is_needed && !other_versions
     }

@@ -104,6 +104,11 @@ impl Keys {
         self.known(node, peer).contains(&self.of(peer))
     }
 
+    /// True if an operator waits for the cluster to know a node by another key.
+    pub(super) fn are_changing(&self) -> bool {
+        !self.wants.is_empty()
+    }
+
     /// True if a node makes a link with another one that shows this key.
     pub(super) fn takes(&self, node: NodeId, peer: NodeId, shown: &NodeKey) -> bool {
         let known = self.known(node, peer);
@@ -114,7 +119,8 @@ impl Keys {
 impl<N: Door> Cluster<N> {
     /// A machine loses its key, or its operator has its node change it.
     pub(super) fn change_key(&mut self, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
-        let is_settled = self.keys.wants.is_empty() && self.judge_keys().is_none();
+        // A node that was left behind and hears of no new key refuses those that would tell it so.
+        let is_settled = self.keys.wants.is_empty() && self.judge_keys().is_none() && self.is_everybody_told();
         if !N::HAS_BUCKETS || !is_settled || !self.knows_keys(node) || !self.members().any(|member| member == node) {
             return false;
         }
@@ -250,7 +256,7 @@ impl<N: Door> Cluster<N> {
     /// The key that a second process on an empty folder shows: it may be a stranger's who knows the cluster's secret. Then all nodes have to know the node by its key.
     pub(super) fn key_of_double(&mut self, node: NodeId, rng: &mut Rng) -> NodeKey {
         // An order that is under way still opens the gap in which the first key counts that is told.
-        let is_settled = self.keys.wants.is_empty() && self.now >= self.keys.asked_at + 2 * ORDER_AGAIN_AFTER;
+        let is_settled = self.now >= self.keys.asked_at + 2 * ORDER_AGAIN_AFTER;
         if !self.chaos.keys || !is_settled || self.judge_keys().is_some() || rng.chance(1, 3) {
             return self.keys.of(node);
         }
