@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::key_flags::{changes, tells};
 use crate::meter::Meter;
 use crate::spec::Spec;
+use crate::transaction::is_own;
 
 /// Redis's texts, to the letter.
 const NO_COMMAND: Failure = Failure::Text("ERR The user executing the script can't run this command or subcommand");
@@ -27,20 +28,27 @@ const NOT_FETCHED: Failure = Failure::Text("ERR GET option of SORT denied due to
 /// Names of commands without data that scripts may call (`crate::transaction::own_command`, and those that publish).
 pub const OWN_COMMANDS: [&str; 6] = ["ping", "time", "echo", "select", "publish", "spublish"];
 
-fn says(words: &[&[u8]], wanted: &str) -> bool {
-    words.iter().skip(2).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()))
+/// Whether one of the options, which begin at this place, is this one.
+fn says(words: &[&[u8]], from: usize, wanted: &str) -> bool {
+    words.iter().skip(from).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()))
+}
+
+/// The specification of the subcommand that is called; of the command, if it is none.
+fn sub_of<'s>(spec: &'s Spec, words: &[&[u8]]) -> &'s Spec {
+    let name = spec.name_of(words);
+    spec.subcommands.iter().find(|sub| sub.name == name).unwrap_or(spec)
 }
 
 /// Whether a command of this name reads keys that it does not name.
 #[must_use]
 pub fn names_patterns(name: &str, words: &[&[u8]]) -> bool {
-    matches!(name, "sort" | "sort_ro") && (says(words, "by") || says(words, "get"))
+    matches!(name, "sort" | "sort_ro") && (says(words, 2, "by") || says(words, 2, "get"))
 }
 
 /// Whether a command of this name works in more than the bucket of its connection.
 #[must_use]
 pub fn works_in_buckets(name: &str, words: &[&[u8]]) -> bool {
-    matches!(name, "move" | "swapdb" | "flushall") || (name == "copy" && says(words, "db"))
+    matches!(name, "move" | "swapdb" | "flushall") || (name == "copy" && says(words, 3, "db"))
 }
 
 /// A pattern of keys, and what may be done with those that fit.
@@ -96,7 +104,7 @@ struct Wanted<'w> {
 impl<'w> Wanted<'w> {
     fn of(spec: &Spec, words: &[&'w [u8]]) -> Wanted<'w> {
         let name = spec.name_of(words);
-        let spec = spec.subcommands.iter().find(|sub| sub.name == name).unwrap_or(spec);
+        let spec = sub_of(spec, words);
         let keys = spec.keys_of(words).into_iter().enumerate().map(|(place, key)| {
             let flags = spec.key_flags_in(place, words);
             (key, tells(flags), changes(flags))
@@ -105,9 +113,17 @@ impl<'w> Wanted<'w> {
             name: name.as_bytes().to_vec(),
             keys: keys.collect(),
             channel: None,
-            fetches: names_patterns(name, words).then(|| if says(words, "by") { NOT_SORTED } else { NOT_FETCHED }),
+            fetches: names_patterns(name, words).then(|| if says(words, 2, "by") { NOT_SORTED } else { NOT_FETCHED }),
             needs_all_buckets: works_in_buckets(name, words),
         }
+    }
+
+    /// Of a command that is none on keys.
+    fn elsewhere(words: &[&'w [u8]]) -> Wanted<'w> {
+        let name = words[0].to_ascii_lowercase();
+        let publishes = name == b"publish" || name == b"spublish";
+        let channel = words.get(1).copied().filter(|_| publishes);
+        Wanted { name, keys: Vec::new(), channel, fetches: None, needs_all_buckets: false }
     }
 }
 
@@ -117,22 +133,29 @@ impl Permit {
     /// # Errors
     /// The refusal of the set of rights that comes furthest.
     fn check(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
-        let wanted = match entry {
-            Some(entry) if !entry.spec.arity_fits(words.len()) => return Ok(()),
-            Some(entry) => Wanted::of(entry.spec, words),
-            None => {
-                let name = words[0].to_ascii_lowercase();
-                let publishes = name == b"publish" || name == b"spublish";
-                if !OWN_COMMANDS.iter().any(|own| own.as_bytes() == name) {
-                    return Ok(());
-                }
-                let channel = words.get(1).copied().filter(|_| publishes);
-                Wanted { name, keys: Vec::new(), channel, fetches: None, needs_all_buckets: false }
-            }
+        match entry {
+            Some(entry) if !entry.spec.arity_fits(words.len()) => Ok(()),
+            Some(entry) => self.judge(&Wanted::of(entry.spec, words), words, meter),
+            None if is_own(words[0]) => self.judge(&Wanted::elsewhere(words), words, meter),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a call would be allowed, for a script that asks beforehand. With too few words the command alone is judged, as in Redis. What only a client may
+    /// call is in no permit.
+    pub(crate) fn allows(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> bool {
+        let wanted = match entry.map(|entry| (entry.spec, sub_of(entry.spec, words))) {
+            Some((spec, sub)) if spec.arity_fits(words.len()) && sub.arity_fits(words.len()) => Wanted::of(spec, words),
+            Some((_, sub)) => Wanted::elsewhere(&[sub.name.as_bytes()]),
+            None => Wanted::elsewhere(words),
         };
+        self.judge(&wanted, words, meter).is_ok()
+    }
+
+    fn judge(&self, wanted: &Wanted<'_>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
         let mut worst = (0, NO_COMMAND);
         for scope in &self.scopes {
-            match scope.check(&wanted, words, meter) {
+            match scope.check(wanted, words, meter) {
                 Ok(()) => return Ok(()),
                 Err((how_far, failure)) if how_far > worst.0 => worst = (how_far, failure),
                 Err(_) => {}
@@ -187,6 +210,11 @@ impl UnderWay {
     /// From here on scripts go by this; none: they may call everything.
     pub fn set(&self, permit: Option<Permit>) {
         *self.0.borrow_mut() = permit.map(Arc::new);
+    }
+
+    /// The permit, if there is one.
+    pub(crate) fn permit(&self) -> Option<Arc<Permit>> {
+        self.0.borrow().clone()
     }
 
     /// Judges a call of a script. `entry` is its command, if the version of the entry knows that: a later build must not find another refusal than an earlier one.
@@ -267,6 +295,52 @@ mod tests {
         tree.under_way().set(None);
         assert_eq!(says(&mut tree, "return redis.call('get', 'a')"), Reply::bulk("kept"));
         assert_eq!(says(&mut tree, "return redis.call('get', 'b')"), Reply::Nil);
+    }
+
+    #[test]
+    fn scripts_can_ask_before_they_call() {
+        let mut tree = Tree::default();
+        let permit = Permit {
+            scopes: vec![
+                scope(&["set", "get", "publish", "object|freq", "copy"], &[("a*", true, true), ("db", true, true)]),
+                scope(&["get"], &[("second:*", true, true)]),
+            ],
+        };
+        let invalid = "Invalid command passed";
+        for (arguments, with_permit, without) in [
+            ("'set', 'a', '1'", Ok(1), Ok(1)),
+            ("'SET'", Ok(1), Ok(1)),
+            ("'set', 'b', 1", Ok(0), Ok(1)),
+            ("'set', 'second:x', 1", Ok(0), Ok(1)),
+            ("'get', 'second:x'", Ok(1), Ok(1)),
+            ("'del', 'a'", Ok(0), Ok(1)),
+            ("'del'", Ok(0), Ok(1)),
+            ("'object', 'freq', 'a'", Ok(1), Ok(1)),
+            ("'object', 'freq', 'b'", Ok(0), Ok(1)),
+            ("'object', 'freq'", Ok(1), Ok(1)),
+            ("'object', 'encoding', 'a'", Ok(0), Ok(1)),
+            ("'publish', 'c', 'x'", Ok(1), Ok(1)),
+            ("'publish', 'd', 'x'", Ok(0), Ok(1)),
+            ("'copy', 'a', 'db'", Ok(1), Ok(1)),
+            ("'copy', 'a', 'db', 'DB', '1'", Ok(0), Ok(1)),
+            ("'ping'", Ok(0), Ok(1)),
+            ("'config', 'get', '*'", Ok(0), Ok(1)),
+            ("'nosuch'", Err(invalid), Err(invalid)),
+            ("'object', 'nosuch', 'a'", Err(invalid), Ok(1)),
+            ("'set', {}", Err("must be strings or integers"), Ok(1)),
+        ] {
+            for (permit, expected) in [(Some(permit.clone()), with_permit), (None, without)] {
+                tree.under_way().set(permit);
+                let reply = says(&mut tree, &format!("return redis.acl_check_cmd({arguments}) and 1 or 0"));
+                match expected {
+                    Ok(number) => assert_eq!(reply, Reply::Integer(number), "{arguments}"),
+                    Err(words) => {
+                        let Reply::Error(failure) = reply else { panic!("{arguments}: {reply:?}") };
+                        assert!(failure.to_string().contains(words), "{arguments}: {failure}");
+                    }
+                }
+            }
+        }
     }
 
     /// A build that has a command says of it what an earlier build says that has it not, as long as the version of the entry does not know it.

@@ -3,9 +3,10 @@
 use super::natives::{ERROR_WORK, Limit, Shared};
 use super::values::{Word, from_reply};
 use super::{CALL_INSTRUCTIONS, Host};
-use crate::commands;
+use crate::commands::{self, Entry};
 use crate::reply::Reply;
 use crate::spec::{Flags, Keys, Spec};
+use base::versions::command_since;
 use mlua::{Error, Lua, Value};
 use std::borrow::Cow;
 
@@ -79,6 +80,11 @@ fn is_small(reply: &Reply) -> bool {
     }
 }
 
+/// The command of this name, if entries of the version have it.
+pub(super) fn lookup_in(version: u16, name: &[u8]) -> Option<&'static Entry> {
+    commands::lookup(name).filter(|entry| version >= command_since(entry.spec.name))
+}
+
 /// What a script's call is answered, or the text of the error if it is no call that scripts may make.
 fn answer(
     shared: &Shared,
@@ -98,7 +104,7 @@ fn answer(
     let bytes = words.iter().map(|word| word.len()).sum();
     shared.spend_bytes(bytes)?;
     shared.work(3 * words.len() + bytes / 16)?;
-    if let Some(entry) = commands::lookup(words[0]).filter(|entry| host.knows(entry)) {
+    if let Some(entry) = lookup_in(host.version(), words[0]) {
         if !entry.spec.arity_fits(words.len()) {
             return refused("ERR Wrong number of args calling Redis command from script");
         }

@@ -24,14 +24,15 @@ mod text;
 mod values;
 mod vm;
 
-use crate::commands::Entry;
 use crate::failure::Failure;
 use crate::meter::Meter;
+use crate::permit::Permit;
 use crate::reply::Reply;
 use crate::slots::Slots;
-use base::versions::Feature;
+use base::versions::{Feature, NEWEST};
 use cjson::JsonSettings;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use vm::{Broken, Machine};
 
 /// Units of work that a script may take: instructions, and what else takes as long ([`Rules`]). A call of a command counts as [`CALL_INSTRUCTIONS`], and
@@ -64,9 +65,13 @@ impl Rules {
 pub(crate) trait Host {
     /// Carries a command out.
     fn call(&mut self, words: &[&[u8]]) -> Reply;
-    /// Whether the version by which it is run has this command: a build that has it says of it what an earlier one says that has it not.
-    fn knows(&self, _entry: &Entry) -> bool {
-        true
+    /// The version by which it is run: a build that has a later command says of it what an earlier one says that has it not.
+    fn version(&self) -> u16 {
+        NEWEST
+    }
+    /// What the script may call; none: everything.
+    fn permit(&self) -> Option<Arc<Permit>> {
+        None
     }
     /// The slots whose keys it has.
     fn slots(&self) -> Slots;

@@ -1,10 +1,13 @@
 //! What functions of ours that Lua calls have in common: how they answer, what they read their arguments with, and what they spend.
 
 use super::{JsonSettings, Rules};
+use crate::permit::Permit;
 use base::Rng;
+use base::versions::NEWEST;
 use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value, Variadic};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A limit that a script may break.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +35,9 @@ pub(super) struct Shared {
     pub rng: RefCell<Rng>,
     pub resp3: Cell<bool>,
     pub json: Cell<JsonSettings>,
+    /// The version by which the script is run, and what it may call.
+    pub version: Cell<u16>,
+    pub permit: RefCell<Option<Arc<Permit>>>,
 }
 
 /// Why a function of ours does not answer.
@@ -77,6 +83,8 @@ impl Shared {
             rng: RefCell::new(Rng::new(0)),
             resp3: Cell::new(false),
             json: Cell::new(JsonSettings::default()),
+            version: Cell::new(NEWEST),
+            permit: RefCell::new(None),
         }
     }
 
@@ -88,6 +96,8 @@ impl Shared {
         *self.rng.borrow_mut() = Rng::new(seed);
         self.resp3.set(false);
         self.json.set(JsonSettings::default());
+        self.version.set(NEWEST);
+        self.permit.take();
     }
 
     /// Breaks a limit: an error that nothing catches.

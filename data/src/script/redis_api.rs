@@ -1,9 +1,10 @@
 //! What of the table `redis` scripts call beside `call` and `pcall`.
 
-use super::calls::is_elsewhere;
+use super::calls::{is_elsewhere, lookup_in};
 use super::natives::{Answer, Arguments, Call, Refusal, Shared, as_number, raised_as_table};
-use super::values::{error, error_text};
-use crate::commands;
+use super::values::{Word, error, error_text};
+use crate::commands::Entry;
+use crate::meter::Meter;
 use crate::transaction::is_own;
 use mlua::Value;
 
@@ -82,6 +83,12 @@ fn setresp(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     Ok(Vec::new())
 }
 
+/// Whether a command with subcommands is said with one of them, or alone.
+fn names_subcommand(entry: &Entry, words: &[&[u8]]) -> bool {
+    let subcommands = &entry.spec.subcommands;
+    words.len() < 2 || subcommands.is_empty() || subcommands.iter().any(|sub| sub.name == entry.spec.name_of(words))
+}
+
 /// What replicas get is not a script's to say: they run it.
 fn set_repl(_: &Shared, arguments: &Arguments<'_>) -> Answer {
     let [flags] = arguments.values else { return Err(raise("ERR redis.set_repl() requires one argument.")) };
@@ -98,8 +105,21 @@ fn acl_check_cmd(shared: &Shared, arguments: &Arguments<'_>) -> Answer {
     let name = arguments.text(0)?;
     let name = name.as_bytes();
     shared.work(64 + name.len() / 8)?;
-    if commands::lookup(&name).is_none() && !is_elsewhere(&name) && !is_own(&name) {
+    let entry = lookup_in(shared.version.get(), &name);
+    if entry.is_none() && !is_elsewhere(&name) && !is_own(&name) {
         return Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"));
     }
-    Ok(vec![Value::Boolean(true)])
+    let Some(permit) = shared.permit.borrow().clone() else { return Ok(vec![Value::Boolean(true)]) };
+    let Some(words) = arguments.values.iter().map(Word::of).collect::<Option<Vec<Word>>>() else {
+        return Err(raise("ERR Lua redis lib command arguments must be strings or integers"));
+    };
+    let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+    if entry.is_some_and(|entry| !names_subcommand(entry, &words)) {
+        return Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"));
+    }
+    shared.work(3 * words.len() + words.iter().map(|word| word.len() / 16).sum::<usize>())?;
+    let meter = Meter::limited(shared.instructions_left());
+    let may = permit.allows(entry, &words, &meter);
+    shared.spend(meter.spent())?;
+    Ok(vec![Value::Boolean(may)])
 }

@@ -309,6 +309,8 @@ impl Machine {
     /// Runs what is called.
     pub(super) fn run(&mut self, call: &Call<'_>, host: &mut dyn Host) -> Result<Reply, Broken> {
         self.begin(call.seed)?;
+        self.shared.version.set(host.version());
+        self.shared.permit.replace(host.permit());
         let (chunk, sha, body, name) = match call.code {
             Code::Script { body, sha } => (Chunk::Script, sha, body, sha.as_bytes()),
             Code::Function { library, sha, name } => (Chunk::Library, sha, library, name),

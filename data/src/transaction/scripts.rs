@@ -6,13 +6,14 @@ use crate::args::parse_integer;
 use crate::blob::Blob;
 use crate::commands;
 use crate::failure::Failure;
-use crate::permit::OWN_COMMANDS;
+use crate::permit::{OWN_COMMANDS, Permit};
 use crate::reply::Reply;
 use crate::script::Host;
 use crate::slots::Slots;
 use crate::spec::Flags;
 use base::versions::Feature;
 use base::{Rng, WallTime};
+use std::sync::Arc;
 
 /// What a script runs on. What it has done stays, unless [`Host::restore`] is called.
 pub(crate) struct Scripted<'s, 't> {
@@ -113,8 +114,12 @@ impl Host for Scripted<'_, '_> {
         run(self.transaction, words)
     }
 
-    fn knows(&self, entry: &commands::Entry) -> bool {
-        self.transaction.knows(entry)
+    fn version(&self) -> u16 {
+        self.transaction.version
+    }
+
+    fn permit(&self) -> Option<Arc<Permit>> {
+        self.transaction.tree.under_way.permit()
     }
 
     fn slots(&self) -> Slots {

@@ -6,9 +6,11 @@ pub mod function;
 pub mod script;
 
 use crate::commands::prelude::*;
+use crate::permit::Permit;
 use crate::script::{Call, Code, Host, Rules, run};
 use crate::slots::Slots;
 use crate::transaction::{Scripted, own_command};
+use std::sync::Arc;
 
 /// The keys of a script: counted by the second argument.
 pub(crate) const KEYS: Keys = Keys::Counted { count: 2, first: 3, step: 1 };
@@ -84,6 +86,10 @@ impl Host for Reading<'_, '_> {
             None => own_command(words, self.view.time())
                 .unwrap_or(Reply::Error(Failure::Text("ERR Unknown Redis command called from script"))),
         }
+    }
+
+    fn permit(&self) -> Option<Arc<Permit>> {
+        self.view.tree().under_way.permit()
     }
 
     fn slots(&self) -> Slots {
