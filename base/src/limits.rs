@@ -31,6 +31,8 @@ pub const TOKENS_MAX: usize = 64;
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// After a node has been gone for so long others take its place, where there are any; unless configured otherwise.
 pub const REPLACE_AFTER: Duration = Duration::from_secs(600);
+/// How often a node tells the council how far its audit trail is signed, if there is something new.
+pub const TRAIL_TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// Most buckets of a cluster, the default one among them.
 pub const BUCKETS_MAX: usize = 64;

@@ -125,6 +125,8 @@ pub enum Feature {
     NodeKeys,
     /// What the scripts of an entry may call, for users who may not do everything.
     ScriptPermits,
+    /// The council's order that notes how far a node has signed its audit trail.
+    TrailMarks,
 }
 
 /// Who has to know a feature before it is used.
@@ -137,7 +139,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 30] = [
+pub const FEATURES: [(Feature, u16, By); 31] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -165,6 +167,7 @@ pub const FEATURES: [(Feature, u16, By); 30] = [
     (Feature::TimeSet, 8, By::Cluster),
     (Feature::NodeKeys, 8, By::Cluster),
     (Feature::ScriptPermits, 8, By::Cluster),
+    (Feature::TrailMarks, 8, By::Cluster),
     (Feature::StampedSectors, 8, By::Cluster),
     (Feature::Addresses, 8, By::Cluster),
     (Feature::Users, 8, By::Cluster),

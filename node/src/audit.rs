@@ -10,10 +10,12 @@
 //! 1. A login, a failed login and a refusal are told when they are answered. Each of these three kinds has an [`Allowance`], and so have orders, but for those about users, settings and buckets that are
 //!    done: a client can cause all others without end, and must not fill its node's disk, nor push older records out of it. The events beyond an allowance are counted, and a record tells their number.
 //! 2. An order (`ACL SETUSER`, `CONFIG SET`, `DICTUM.BUCKET …`, `DICTUM.NODE …`, `FLUSHALL`, …) is told with its outcome, at the node that its client is connected to.
-//! 3. Every node records each change of the council's state as it follows the log: so the record stands on all disks, and not only on that of the node that was asked.
+//! 3. How far a node has signed its trail stands in the council's registry and, by rule 4, in the trails of all others ([`marks`]).
+//! 4. Every node records each change of the council's state as it follows the log: so the record stands on all disks, and not only on that of the node that was asked.
 
 mod allowance;
 mod glue;
+mod marks;
 mod shown;
 
 use std::collections::BTreeMap;
@@ -21,11 +23,13 @@ use std::collections::BTreeMap;
 use base::{NodeId, PartitionId, Position, Time, WallTime};
 
 use crate::door::ConnectionId;
+use crate::registry::TrailMark;
 pub use allowance::Allowance;
 pub(crate) use glue::{
     answered, asked, closed, end, followed_buckets, followed_registry, followed_users, logged_in, login_failed,
     refused, tick, took,
 };
+pub(crate) use marks::signed;
 
 /// Most orders whose answer is awaited; those beyond are told at once.
 const PENDING_MAX: usize = 10_000;
@@ -125,6 +129,13 @@ pub enum AuditEvent {
         /// The node.
         node: NodeId,
     },
+    /// The council was told how far another node has signed its trail.
+    TrailNoted {
+        /// The name of that node.
+        of: String,
+        /// The last record of its trail at that time.
+        mark: TrailMark,
+    },
     /// Events of a kind were so many that not all of them were told.
     LeftOut {
         /// The kind, as [`AuditEvent::kind`] names it.
@@ -151,6 +162,7 @@ impl AuditEvent {
             AuditEvent::BucketDropped { .. } => "bucket-dropped",
             AuditEvent::SteppedOver { .. } => "stepped-over",
             AuditEvent::WentAlone { .. } => "unsafe-recover",
+            AuditEvent::TrailNoted { .. } => TRAIL_NOTED,
             AuditEvent::LeftOut { .. } => "left-out",
         }
     }
@@ -160,6 +172,8 @@ const LOGIN: &str = "login";
 const LOGIN_FAILED: &str = "login-failed";
 const REFUSED: &str = "refused";
 const ORDER: &str = "order";
+/// What follows from records of other nodes, and so is no reason to tell the council of another mark: else nodes would go on about each other for ever.
+pub const TRAIL_NOTED: &str = "trail-noted";
 
 /// Orders that were taken together: one, or those of a transaction.
 #[derive(Debug)]
@@ -194,6 +208,7 @@ pub(crate) struct Audit {
     has_followed: bool,
     /// When the next look is due whether something was left out.
     next_report: Time,
+    marks: marks::Marks,
 }
 
 impl Audit {

@@ -27,7 +27,7 @@ use crate::full_sync::FullSync;
 use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
-use crate::registry::NodeKey;
+use crate::registry::{NodeKey, TrailMark};
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use crate::trimming::LogTrimSettings;
 
@@ -199,6 +199,8 @@ pub enum Input<'a> {
     Password(String),
     /// True if the owner cannot write the audit trail: for the node's status.
     AuditFails(bool),
+    /// The owner has signed the audit trail up to this record, and has it on disk. Not for the sake of records of the kind [`crate::TRAIL_NOTED`] alone.
+    TrailSigned(TrailMark),
     /// There is so much room on the disk, which is more or less than before.
     Disk(DiskRoom),
     /// The snapshot that [`Outbox::save_snapshot`] asked for is on disk, named and synced.
@@ -556,6 +558,8 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Threads of the owner for clients' sockets, for `INFO` and `CONFIG GET io-threads`.
     pub io_threads: usize,
+    /// How often the council is told how far this node's audit trail is signed, if there is something new.
+    pub trail_told_every: std::time::Duration,
     /// How long a request may wait for its outcome.
     pub request_timeout: std::time::Duration,
     /// Password for `AUTH`, if any.

@@ -103,7 +103,7 @@ pub use access::roles::{NAMES as ROLES, role_of};
 pub use access::rules::digest_of as password_digest;
 pub use applying::Applying;
 pub use archive::{Archive, ArchiveReader, RebuildError, Row};
-pub use audit::{Actor, Allowance as AuditAllowance, AuditEvent, AuditRecord};
+pub use audit::{Actor, Allowance as AuditAllowance, AuditEvent, AuditRecord, TRAIL_NOTED};
 pub use below::{Below, FlushJob};
 pub use clock::TOLERATED as CLOCK_TOLERATED;
 pub use commands::COMPATIBLE_VERSION;
@@ -123,7 +123,7 @@ pub use node::Node;
 pub use outcast::farewell;
 pub use peer::busy_sign;
 pub use probes::PROBES;
-pub use registry::{NodeKey, is_zone};
+pub use registry::{NodeKey, TrailMark, is_zone};
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;
 

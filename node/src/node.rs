@@ -22,7 +22,7 @@ use base::{Ballot, NodeId, Now, PartitionId, Position, Rng, Time};
 use paxos::{Input as Step, RoleName};
 
 use crate::access::{self, AccessControl};
-use crate::audit::Audit;
+use crate::audit::{self, Audit};
 use crate::backup::Backups;
 use crate::below::{Below, Retired};
 use crate::bucket::BucketKind;
@@ -315,6 +315,7 @@ impl Node {
             }
             Input::Password(password) => access::on_password(self, password),
             Input::AuditFails(fails) => self.audit.fails = fails,
+            Input::TrailSigned(mark) => audit::signed(self, mark),
             Input::Disk(room) => self.on_disk(room),
             Input::SnapshotSaved { partition, position } => self.on_snapshot_saved(partition, position, out),
             Input::SnapshotFailed { partition, position, reason } => {

@@ -137,6 +137,8 @@ pub enum Planted {
     KeyUntold,
     /// A node does not take over by which keys the council knows the others.
     KeysUnheard,
+    /// A node tells the council once how far its audit trail is signed, and no more.
+    TrailUntold,
     /// Failed logins are not told to the owner for the audit trail.
     AuditForgotten,
     /// A node that is reached at another address than before does not tell the council.

@@ -109,6 +109,7 @@ const NODE_PROBES: &[&str] = &[
     "node: a link in an older version",
     "node: told in which zone it is",
     "node: told which key it has",
+    "audit: told how far the trail is signed",
     "node: an earlier life outlived",
     "node: a node was removed",
     "node: a removed node was told so",

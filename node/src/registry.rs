@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod keys;
 pub(crate) mod map;
 pub(crate) mod stepped;
+pub(crate) mod trails;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +26,8 @@ use keys::Keys;
 pub use keys::NodeKey;
 pub(crate) use map::Map;
 pub(crate) use stepped::SteppedOver;
+pub use trails::TrailMark;
+use trails::Trails;
 
 /// The keys that it stands under in the council's state.
 const KEY: &[u8] = b"nodes";
@@ -45,6 +48,8 @@ const VERSION_STEPPED: u8 = 6;
 const VERSION_ADDRESSES: u8 = 7;
 /// With the keys of nodes behind that, where the council knows some.
 const VERSION_KEYS: u8 = 8;
+/// With the marks of audit trails behind that, where nodes have told some.
+const VERSION_TRAILS: u8 = 9;
 
 /// A node that has joined a cluster that others have founded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,6 +118,8 @@ pub(crate) struct Registry {
     pub addresses: BTreeMap<NodeId, String>,
     /// By which keys nodes are known.
     pub keys: Keys,
+    /// How far nodes have signed their audit trails.
+    pub trails: Trails,
     /// The version of the cluster, which all of its nodes speak: see [`crate::versions`]. It only rises.
     pub version: u16,
     /// The newest entries that were stepped over, and how many there ever were.
@@ -138,6 +145,7 @@ impl Default for Registry {
             zones: BTreeMap::new(),
             addresses: BTreeMap::new(),
             keys: Keys::default(),
+            trails: Trails::default(),
             version: OLDEST,
             stepped: Vec::new(),
             stepped_total: 0,
@@ -151,7 +159,7 @@ impl Registry {
         let Value::String(bytes) = &record.value else { return Err(Malformed) };
         let mut r = Reader::from_slice(bytes);
         let version = r.u8()?;
-        if !(VERSION..=VERSION_KEYS).contains(&version) {
+        if !(VERSION..=VERSION_TRAILS).contains(&version) {
             return Err(Malformed);
         }
         let mut registry = Registry { voters: r.u8()?, drained: read_nodes(&mut r)?, ..Registry::default() };
@@ -196,6 +204,9 @@ impl Registry {
         if version >= VERSION_KEYS {
             registry.keys = Keys::read(&mut r)?;
         }
+        if version >= VERSION_TRAILS {
+            registry.trails = Trails::read(&mut r)?;
+        }
         r.finish()?;
         Ok(registry)
     }
@@ -206,6 +217,7 @@ impl Registry {
         let plain = Registry { voters: self.voters, drained: self.drained.clone(), ..Registry::default() };
         let is_plain = *self == plain;
         let version = match (is_plain, self.alone.is_empty(), self.zones.is_empty()) {
+            _ if !self.trails.is_empty() => VERSION_TRAILS,
             _ if !self.keys.is_empty() => VERSION_KEYS,
             _ if !self.addresses.is_empty() => VERSION_ADDRESSES,
             _ if !self.stepped.is_empty() => VERSION_STEPPED,
@@ -269,6 +281,9 @@ impl Registry {
         }
         if version >= VERSION_KEYS {
             self.keys.write(&mut w);
+        }
+        if version >= VERSION_TRAILS {
+            self.trails.write(&mut w);
         }
         data::apply(tree, context, &[b"set", KEY, &bytes]);
     }
@@ -424,8 +439,22 @@ mod tests {
         let stepped = Registry { stepped: vec![stepped], stepped_total: 9, version: 8, ..both.clone() };
         let moved = Registry { addresses: [(NodeId(0), "c:2".to_owned())].into(), ..stepped.clone() };
         let only_moved = Registry { addresses: moved.addresses.clone(), version: 8, ..Registry::default() };
-        let versions =
-            [plain, full, with_zones, zones_alone, alone, both, raised, only_raised, stepped, moved, only_moved];
+        let mut signed = Registry { version: 8, ..both.clone() };
+        signed.trails.note(NodeId(1), TrailMark { sequence: u64::MAX, hash: [7; 32] });
+        let versions = [
+            plain,
+            full,
+            with_zones,
+            zones_alone,
+            alone,
+            both,
+            raised,
+            only_raised,
+            stepped,
+            moved,
+            only_moved,
+            signed,
+        ];
         for registry in versions {
             registry.write(&mut tree, &EntryContext::default());
             assert_eq!(Registry::read(&tree), Ok(registry));

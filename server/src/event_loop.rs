@@ -256,6 +256,8 @@ struct EventLoop {
     audit: Audit,
     /// The node was told that the audit trail cannot be written.
     audit_fails: bool,
+    /// Which mark of the trail the node was told last.
+    audit_marks: u64,
     logins: SharedLogins,
     /// When a client of another machine was last named in the log.
     refused_at: Option<Time>,
@@ -350,6 +352,7 @@ impl EventLoop {
             logins: parts.logins,
             audit: parts.audit,
             audit_fails: false,
+            audit_marks: 0,
             refused_at: None,
             commit_here: parts.commit_here,
             stamps_sectors: false,

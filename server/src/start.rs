@@ -10,6 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::limits::TRAIL_TOLD_EVERY;
 use base::ordered::OrderedWrite;
 use base::versions::Versions;
 use node::{Applying, Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
@@ -243,6 +244,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         clients_bytes_max: memory_bytes / 100 * CLIENTS_PERCENT,
         memory_bytes,
         io_threads: options.io_threads,
+        trail_told_every: TRAIL_TOLD_EVERY,
         request_timeout: options.request_timeout,
         password: options.password.clone(),
         protected_mode: options.protected_mode,

@@ -24,6 +24,7 @@ mod reading;
 mod restless;
 mod slowness;
 mod stepping;
+mod trails;
 mod versions;
 mod watching;
 mod wild_clocks;
@@ -69,6 +70,7 @@ pub(crate) use low_disks::PROBES as LOW_PROBES;
 pub(crate) use processes::SPACES_DROPPED;
 pub(crate) use stepping::PROBES as STEPPING_PROBES;
 pub use stepping::Stage;
+pub(crate) use trails::NOTED as TRAIL_NOTED;
 pub(crate) use watching::QUOTA_REACHED;
 /// Callers have made anew, in another database, what a backup had of their keys.
 pub(crate) const RESTORED: &str = "sim: keys restored from a backup beside the living";
@@ -250,6 +252,8 @@ pub struct Cluster<N> {
     next_connection: u64,
     planted: Option<Planted>,
     keys: keys::Keys,
+    /// The audit trails of the machines.
+    trails: BTreeMap<NodeId, trails::Trail>,
     operator: operator::Operator,
     revocations: guests::Revocations,
     stepping: stepping::Stepping,
@@ -353,6 +357,7 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             keys: keys::Keys::default(),
+            trails: BTreeMap::new(),
             operator: operator::Operator::default(),
             revocations: guests::Revocations::default(),
             stepping: stepping::Stepping::default(),

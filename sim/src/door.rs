@@ -3,7 +3,7 @@
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position, WallTime};
-use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recovered, Voters};
+use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recovered, TrailMark, Voters};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -103,6 +103,10 @@ pub trait Door: Sized {
     fn caches(&self) -> Vec<CacheNews> {
         Vec::new()
     }
+    /// How far audit trails are signed, as the council's registry has it, if the cluster's version has that.
+    fn trail_marks(&self) -> Option<Vec<(NodeId, TrailMark)>> {
+        None
+    }
     /// The users that it knows, with their rules.
     fn users(&self) -> Vec<String> {
         Vec::new()
@@ -199,6 +203,10 @@ impl Door for node::Node {
 
     fn later_life_of(&self, node: NodeId) -> u64 {
         node::Node::later_life_of(self, node)
+    }
+
+    fn trail_marks(&self) -> Option<Vec<(NodeId, TrailMark)>> {
+        node::Node::trail_marks(self)
     }
 
     fn users(&self) -> Vec<String> {

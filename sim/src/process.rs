@@ -15,7 +15,7 @@ use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
 use node::{
     BlockJob, ConnectionId, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkTerms, Listener, MadeBlock, Outbox,
-    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks,
+    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks, TrailMark,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
@@ -68,6 +68,8 @@ pub enum Happening {
     Synced(u64),
     /// See [`Input::Worked`]: since when until now, and how much of it, in nanoseconds.
     Worked(u64, u64),
+    /// See [`Input::TrailSigned`].
+    TrailSigned(TrailMark),
     /// See [`Input::ErrandDone`].
     ErrandDone(u64, u64, ErrandAnswer),
     /// See [`Input::FullSyncEnded`]: nobody here sends files.
@@ -288,6 +290,7 @@ impl<N: Door> Running<N> {
                     let (from, until) = (self.clock.now(since).time, now.time);
                     node.step(now, Input::Worked { from, until, processor: processor.min(until.since(from)) }, out);
                 }
+                Happening::TrailSigned(mark) => node.step(now, Input::TrailSigned(mark), out),
                 Happening::ErrandDone(connection, slot, answer) => {
                     node.step(now, Input::ErrandDone { connection: ConnectionId(connection), slot, answer }, out);
                 }

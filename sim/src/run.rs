@@ -301,6 +301,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             && cluster.judge_addresses().is_none()
             && cluster.judge_keys().is_none()
             && cluster.judge_users().is_none()
+            && cluster.judge_trails().is_none()
     });
     if let Some(text) = cluster.judge_left_behind() {
         cluster.violations.push(("left behind", text));
@@ -319,6 +320,9 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
     }
     if let Some(text) = cluster.judge_users() {
         cluster.violations.push(("users", text));
+    }
+    if let Some(text) = cluster.judge_trails() {
+        cluster.violations.push(("audit", text));
     }
     if let Some(text) = cluster.judge_keys() {
         cluster.violations.push(("keys", text));

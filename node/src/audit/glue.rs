@@ -5,7 +5,7 @@ use std::time::Duration;
 use data::Reply;
 use wire::ArgumentsRef;
 
-use super::{Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, shown};
+use super::{Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, marks, shown};
 use crate::access::stored::Users;
 use crate::council::Buckets;
 use crate::dispatch::DISCARDED;
@@ -156,6 +156,7 @@ fn tell(node: &mut Node, asked: Asked, outcome: &str) {
 
 /// At every tick.
 pub(crate) fn tick(node: &mut Node) {
+    marks::tell(node);
     if node.now.time >= node.audit.next_report {
         node.audit.next_report = node.now.time + REPORT_EVERY;
         report(node);
@@ -216,6 +217,7 @@ pub(crate) fn followed_registry(node: &mut Node, registry: &Registry) {
     for alone in registry.alone.iter().filter(|alone| !before.alone.contains(alone)) {
         news.push(AuditEvent::WentAlone { node: alone.node });
     }
+    news.extend(marks::news(node, registry));
     let at = node.clock.own();
     news.into_iter().for_each(|event| node.audit.push(at, event));
 }

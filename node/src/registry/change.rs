@@ -11,6 +11,7 @@ use data::{Failure, Reply};
 use wire::{Malformed, Reader, Writer};
 
 use super::keys::KeyChange;
+use super::trails::TrailMark;
 use super::{Alone, Joined, Map, Registry, Token, read_digest, read_member, read_nodes, write_member, write_nodes};
 use crate::bucket::{Bucket, BucketKind};
 use crate::council::{Buckets, COUNCIL};
@@ -72,6 +73,8 @@ pub(crate) enum Change {
     Address { node: NodeId, address: String },
     /// A node is known by another key, or by none.
     Key { node: NodeId, change: KeyChange },
+    /// A node has signed its audit trail up to here.
+    Trail { node: NodeId, mark: TrailMark },
     /// From now on the cluster has this version, if those that `speak` it are all of its nodes.
     Version {
         version: u16,
@@ -107,6 +110,8 @@ const JOIN_NEWEST: u8 = 16;
 const ADDRESS: u8 = 17;
 /// The same.
 const KEY: u8 = 18;
+/// The same.
+const TRAIL: u8 = 19;
 
 impl Change {
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -187,6 +192,11 @@ impl Change {
                 w.node(*node);
                 change.encode(w);
             }
+            Change::Trail { node, mark } => {
+                w.u8(TRAIL);
+                w.node(*node);
+                mark.write(w);
+            }
             Change::Zone { node, zone } => {
                 w.u8(ZONE);
                 w.node(*node);
@@ -210,6 +220,7 @@ impl Change {
         match self {
             Change::Version { version, .. } => *version,
             Change::Key { .. } => Feature::NodeKeys.since(),
+            Change::Trail { .. } => Feature::TrailMarks.since(),
             Change::Join { newest, .. } if *newest > OLDEST => Feature::JoinVersion.since(),
             _ => OLDEST,
         }
@@ -236,6 +247,7 @@ impl Change {
             NAME => Change::Name(r.u64()?),
             ADDRESS => Change::Address { node: r.node()?, address: r.text()?.to_owned() },
             KEY => Change::Key { node: r.node()?, change: KeyChange::decode(r)? },
+            TRAIL => Change::Trail { node: r.node()?, mark: TrailMark::read(r)? },
             ZONE => Change::Zone { node: r.node()?, zone: r.text()?.to_owned() },
             RAISE => Change::Version { version: r.u16()?, speak: read_nodes(r)?, founders: r.u16()? },
             MAP => Change::Map(Map::decode(r)?),
@@ -335,6 +347,7 @@ impl Registry {
                     self.zones.remove(&node);
                     self.addresses.remove(&node);
                     self.keys.forget(node);
+                    self.trails.forget(node);
                     add(&mut self.removed, node);
                 }
             }
@@ -346,9 +359,13 @@ impl Registry {
             Change::Name(_) => {}
             Change::Address { node, address } => self.move_to(node, address)?,
             Change::Key { node, change } => {
-                let is_there = usize::from(node.0) < VOTERS_MAX || self.joined.iter().any(|joined| joined.id == node);
-                if is_there && !self.removed.contains(&node) {
+                if self.is_there(node) {
                     self.keys.change(node, change)?;
+                }
+            }
+            Change::Trail { node, mark } => {
+                if self.is_there(node) {
+                    self.trails.note(node, mark);
                 }
             }
             Change::Zone { node, zone } => {
@@ -455,6 +472,12 @@ impl Registry {
         self.joined.push(Joined { id: NodeId(id), member, nonce });
         self.label(NodeId(id), zone);
         Ok(self.welcome(NodeId(id)))
+    }
+
+    /// Whether a node is one of the cluster's, as far as the registry can tell: it need not have all founders.
+    fn is_there(&self, node: NodeId) -> bool {
+        let has_joined = usize::from(node.0) < VOTERS_MAX || self.joined.iter().any(|joined| joined.id == node);
+        has_joined && !self.removed.contains(&node)
     }
 
     fn move_to(&mut self, node: NodeId, address: String) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tls::NodeKey;
 
-use super::verify::{Expected, Report, verify};
+use super::verify::{Expected, Noted, Report, read_witness, verify};
 use crate::log::shown_time;
 use crate::peer_tls::{self, KEY_FILE};
 
@@ -17,8 +17,9 @@ const EXIT_UNREAD: u8 = 2;
 
 const HELP: &str = "\
 Reads nothing but the files, so it works on a copy, on another machine, and beside a node that runs. It finds bytes that were changed,
-records that were taken out, put in or moved, and missing files. What was cut off at the end it can only find if you say what was there:
-note the last checkpoint now and then, on another machine, and give it with --checkpoint.
+records that were taken out, put in or moved, and missing files. What was cut off at the end it can only find if something else says what
+was there: the trails of other nodes, which note the checkpoints of this one every minute (--witness), or a checkpoint that you have noted on
+another machine (--checkpoint).
 
 The key that signs stands in the trail itself. It is compared with DIR/node.key, if that can be read, or with --key; without either
 somebody who writes the whole trail anew with a key of his own is not found out.
@@ -27,6 +28,7 @@ Exit code: 0 the trail is sound, 1 it is not, 2 it cannot be read.
 
 Examples:
   dictum audit verify /var/lib/dictum
+  dictum audit verify --witness /copies/n2 --witness /copies/n3 /copies/n1
   dictum audit verify --key 3f…c1 --checkpoint 9120:77…04 /backup/n1/audit";
 
 /// Arguments of `dictum audit`.
@@ -54,6 +56,9 @@ struct VerifyArguments {
     /// A record that must be there, with its hash, as an earlier report or GET /v1/audit has it
     #[arg(long, value_name = "NUMBER:HASH", value_parser = parse_checkpoint)]
     checkpoint: Option<(u64, String)>,
+    /// The folder or a file of another node's trail, which may have noted checkpoints of this one; may be given more than once
+    #[arg(long, value_name = "DIR|FILE")]
+    witness: Vec<PathBuf>,
     /// Print one object of JSON
     #[arg(long)]
     json: bool,
@@ -75,13 +80,20 @@ fn parse_checkpoint(text: &str) -> Result<(u64, String), String> {
 pub fn run(arguments: AuditArguments) -> ExitCode {
     let Verb::Verify(arguments) = arguments.verb;
     let key = arguments.key.clone().or_else(|| own_key(&arguments.path));
-    let expected = Expected { key, checkpoint: arguments.checkpoint.clone() };
+    let noted = arguments.checkpoint.iter().cloned().map(|(sequence, hash)| Noted { sequence, hash, by: None });
+    let mut expected = Expected { key, noted: noted.collect(), ..Expected::default() };
+    let unread = |path: &Path, error: std::io::Error| {
+        eprintln!("dictum audit verify: {}: {error}", path.display());
+        ExitCode::from(EXIT_UNREAD)
+    };
+    for path in &arguments.witness {
+        if let Err(error) = read_witness(path, &mut expected.witnessed) {
+            return unread(path, error);
+        }
+    }
     let report = match verify(&arguments.path, &expected) {
         Ok(report) => report,
-        Err(error) => {
-            eprintln!("dictum audit verify: {}: {error}", arguments.path.display());
-            return ExitCode::from(EXIT_UNREAD);
-        }
+        Err(error) => return unread(&arguments.path, error),
     };
     let text = if arguments.json {
         let json = serde_json::to_string(&report).expect("a report is plain data");
@@ -138,6 +150,7 @@ fn for_people(report: &Report) -> String {
         None => say("no checkpoint: nothing is signed".to_owned()),
     }
     let notes = [
+        (report.witnessed, "records are as other nodes have noted them, or stand below"),
         (report.removed, "records in files that the node has removed, as it says: the trail had reached its limit"),
         (report.left_out, "events that the node has left out, as it says: they were too many, or the disk failed"),
         (report.cut, "times the node did not end in order: it was killed, or lost its power"),

@@ -106,6 +106,9 @@ impl From<AuditRecord> for Entry {
                 ("position", position.0.into()),
                 ("checksum", format!("{digest:016x}").into()),
             ],
+            AuditEvent::TrailNoted { of, mark } => {
+                vec![("of", of.into()), ("record", mark.sequence.into()), ("hash", hex(&mark.hash).into())]
+            }
             AuditEvent::LeftOut { of, count } => vec![("of", of.into()), ("count", count.into())],
         };
         Entry { time: at.0, kind, fields }

@@ -10,7 +10,7 @@ use tls::NodeKey;
 
 use super::record::{self, END, Entry, LEFT_OUT, START};
 use super::trail::{Ending, Limits, Trail};
-use super::verify::{Expected, Report, verify};
+use super::verify::{Expected, Noted, Report, read_witness, verify};
 use super::writer::CHECKPOINT_RECORDS;
 use super::{Audit, files, pages};
 
@@ -207,7 +207,7 @@ fn a_chain_that_was_written_anew_lacks_the_signatures() {
     fs::remove_dir_all(folder.path().join(files::FOLDER)).expect("removed");
     write(folder.path(), &self::key(), SMALL, 12);
     assert_eq!(wrong(&folder), "");
-    let expected = Expected { key: Some(key.hash().whole()), checkpoint: None };
+    let expected = Expected { key: Some(key.hash().whole()), ..Expected::default() };
     let report = verify(folder.path(), &expected).expect("read");
     assert!(!report.is_sound && report.findings[0].text.contains("the key is"), "{report:?}");
 }
@@ -230,7 +230,10 @@ fn long_stretches_without_a_signature_are_found() {
 fn a_missing_tail_shows_by_a_checkpoint_that_was_noted() {
     let (folder, _) = trail_of(12);
     let noted = judge(&folder).last_checkpoint.expect("a checkpoint");
-    let expected = |hash: &str| Expected { key: None, checkpoint: Some((noted.sequence, hash.to_owned())) };
+    let expected = |hash: &str| Expected {
+        noted: vec![Noted { sequence: noted.sequence, hash: hash.to_owned(), by: None }],
+        ..Expected::default()
+    };
     let judge = |hash: &str| verify(folder.path(), &expected(hash)).expect("read");
     assert!(judge(&noted.hash).is_sound);
     assert!(judge(&"0".repeat(64)).findings[0].text.contains("has the hash"));
@@ -244,6 +247,47 @@ fn a_missing_tail_shows_by_a_checkpoint_that_was_noted() {
         !report.is_sound && report.findings[0].text.contains("is missing: the trail ends with record 8"),
         "{report:?}"
     );
+}
+
+/// The trail of another node, which has noted this checkpoint, and one of a node that is not concerned.
+fn witness_of(sequence: u64, hash: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut trail, _) = Trail::open(folder.path(), "n2", key(), Limits::default()).expect("opened");
+    trail.push(Entry::new(START, Vec::new()));
+    for (of, hash) in [("n1", hash.to_owned()), ("n3", "0".repeat(64))] {
+        let fields = vec![("of", of.into()), ("record", sequence.into()), ("hash", hash.into())];
+        trail.push(Entry::new(node::TRAIL_NOTED, fields));
+    }
+    trail.checkpoint().expect("on disk");
+    folder
+}
+
+#[test]
+fn a_missing_tail_and_a_trail_written_anew_show_by_the_trail_of_another_node() {
+    let (folder, key) = trail_of(12);
+    let noted = judge(&folder).last_checkpoint.expect("a checkpoint");
+    let witness = witness_of(noted.sequence, &noted.hash);
+    let mut expected = Expected::default();
+    read_witness(witness.path(), &mut expected.witnessed).expect("read");
+    let judge = |folder: &TempDir| verify(folder.path(), &expected).expect("read");
+    let report = judge(&folder);
+    assert!(report.is_sound && report.witnessed == 1, "{report:?}");
+    // Cut behind a checkpoint, so that what is left is signed.
+    let path = paths(&folder).remove(0);
+    let whole = lines(&path);
+    put(&path, &whole[..whole.len() - 6]);
+    let report = judge(&folder);
+    let text = &report.findings.first().expect("a finding").text;
+    assert!(
+        text.contains("is missing: the trail ends with record") && text.ends_with(", and n2 has noted it"),
+        "{text}"
+    );
+    // By the same key: who has the machine has the key.
+    fs::remove_dir_all(folder.path().join(files::FOLDER)).expect("removed");
+    write(folder.path(), &key, SMALL, 20);
+    assert_eq!(wrong(&folder), "", "the files alone cannot tell");
+    let report = judge(&folder);
+    assert!(report.findings[0].text.ends_with(", as n2 has noted"), "{report:?}");
 }
 
 #[test]

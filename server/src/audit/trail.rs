@@ -74,6 +74,11 @@ pub(crate) struct Trail {
     since_checkpoint: u64,
 }
 
+/// The error with the file that it is about: a folder or a link under such a name keeps the node from starting, and somebody has to move it away.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 /// The end of the last file.
 struct Tail {
     first: u64,
@@ -106,7 +111,7 @@ impl Trail {
                 (files::create(&folder, 1)?, 0, start)
             }
             Some((first, path)) => {
-                let file = files::open_to_append(&path)?;
+                let file = files::open_to_append(&path).map_err(|error| at(&path, &error))?;
                 let mut tail = read_tail(first, &file)?;
                 if tail.bytes == 0
                     && let Some((before, path)) = found.back()

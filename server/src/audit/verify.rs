@@ -7,12 +7,13 @@
 //! 4. Behind the record of a start stands a checkpoint, and never are there more than [`UNSIGNED_MAX`] records without one: so nobody can take the signatures out.
 //!
 //! What is not there at the end cannot be told by the files: for that a checkpoint is compared that somebody has noted elsewhere (`--checkpoint`), and the key, which stands in the trail
-//! itself, with the node's ([`Expected`]).
+//! itself, with the node's ([`Expected`]). Other nodes have noted checkpoints in their trails, which stood in the council's log ([`read_witness`]).
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
+use node::TRAIL_NOTED;
 use serde::Serialize;
 use serde_json::Value;
 use tls::KeyHash;
@@ -33,8 +34,20 @@ const FINDINGS_MAX: usize = 50;
 pub(super) struct Expected {
     /// The only key that may have signed, in hexadecimal digits.
     pub key: Option<String>,
-    /// A record that was there, by its number and the hash of its line.
-    pub checkpoint: Option<(u64, String)>,
+    /// Records that were there.
+    pub noted: Vec<Noted>,
+    /// Records of trails that other nodes have noted in theirs, by the name of the node whose trail it is.
+    pub witnessed: BTreeMap<String, Vec<Noted>>,
+}
+
+/// A record that somebody has noted elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Noted {
+    pub sequence: u64,
+    /// Of its line, in hexadecimal digits.
+    pub hash: String,
+    /// The node that has noted it; none: the reader has.
+    pub by: Option<String>,
 }
 
 /// Something that is wrong.
@@ -90,15 +103,17 @@ pub(super) struct Report {
     pub torn_bytes: u64,
     /// Events that the node itself has left out, as it says.
     pub left_out: u64,
+    /// Records that were compared with what other nodes have noted of them.
+    pub witnessed: u64,
     pub findings: Vec<Finding>,
     pub findings_more: u64,
 }
 
-/// Reads the files of a trail: a node's folder, its folder `audit`, or one file.
-///
-/// # Errors
-/// As the system says; or there is no trail.
-pub(super) fn verify(path: &Path, expected: &Expected) -> io::Result<Report> {
+/// A file, and the number of the first record by its name.
+type NamedFile = (Option<u64>, PathBuf);
+
+/// The files of a trail, which is in a node's folder, in its folder `audit`, or one file; and whether these are all of the trail.
+fn files_of(path: &Path) -> io::Result<(Vec<NamedFile>, bool)> {
     let about = std::fs::metadata(path)?;
     let mut found = Vec::new();
     if about.is_dir() {
@@ -113,7 +128,40 @@ pub(super) fn verify(path: &Path, expected: &Expected) -> io::Result<Report> {
         let first = path.file_name().and_then(|name| name.to_str()).and_then(files::first_of);
         found.push((first, path.to_path_buf()));
     }
-    let is_whole = about.is_dir();
+    Ok((found, about.is_dir()))
+}
+
+/// Adds the records of other nodes' trails that this trail has noted. It is taken as it stands: whether it is sound, is another question.
+///
+/// # Errors
+/// As the system says; or there is no trail.
+pub(super) fn read_witness(path: &Path, noted: &mut BTreeMap<String, Vec<Noted>>) -> io::Result<()> {
+    for (_, path) in files_of(path)?.0 {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let mut reader = BufReader::new(files::open_to_read(&path).map_err(named)?);
+        loop {
+            let line = match files::next(&mut reader).map_err(named)? {
+                Next::End => break,
+                Next::Line(line) => line,
+                Next::Torn(_) | Next::TooLong => continue,
+            };
+            let Some(fields) = std::str::from_utf8(&line).ok().and_then(record::parse) else { continue };
+            let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            if text("kind") == TRAIL_NOTED {
+                let (sequence, hash) = (number(&fields, "record"), text("hash"));
+                noted.entry(text("of")).or_default().push(Noted { sequence, hash, by: Some(text("node")) });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the files of a trail: a node's folder, its folder `audit`, or one file.
+///
+/// # Errors
+/// As the system says; or there is no trail.
+pub(super) fn verify(path: &Path, expected: &Expected) -> io::Result<Report> {
+    let (found, is_whole) = files_of(path)?;
     let mut reading = Reading { expected: expected.clone(), is_whole, ..Reading::default() };
     reading.report.files = found.len();
     reading.report.is_key_compared = expected.key.is_some();
@@ -142,7 +190,8 @@ struct Reading {
     is_running: bool,
     /// The last record was that of a start.
     wants_checkpoint: bool,
-    met_expected: bool,
+    /// Records that are still to come.
+    awaited: BTreeMap<u64, Vec<Noted>>,
 }
 
 impl Reading {
@@ -203,6 +252,10 @@ impl Reading {
                 self.report.first_sequence = sequence;
                 self.report.first_time = number(&fields, "time");
                 text("node").clone_into(&mut self.report.node);
+                let of_node = self.expected.witnessed.get(text("node")).into_iter().flatten();
+                for noted in self.expected.noted.iter().chain(of_node) {
+                    self.awaited.entry(noted.sequence).or_default().push(noted.clone());
+                }
                 self.first_previous.clone_from(&previous);
             }
             Some((before, _)) if Some(sequence) != before.checked_add(1) => {
@@ -241,12 +294,11 @@ impl Reading {
         if text("node") != self.report.node {
             self.find(format!("the record is of the node {:?}", text("node")));
         }
-        if let Some((expected, hash)) = self.expected.checkpoint.clone()
-            && expected == sequence
-        {
-            self.met_expected = true;
+        for Noted { hash, by, .. } in self.awaited.remove(&sequence).into_iter().flatten() {
+            self.report.witnessed += u64::from(by.is_some());
             if hash != hex(&name) {
-                self.find(format!("record {sequence} has the hash {}, and not {hash}", hex(&name)));
+                let by = by.map(|by| format!(", as {} has noted", by.escape_debug())).unwrap_or_default();
+                self.find(format!("record {sequence} has the hash {}, and not {hash}{by}", hex(&name)));
             }
         }
         match kind.as_str() {
@@ -309,13 +361,18 @@ impl Reading {
         if self.is_whole {
             self.check_begin();
         }
-        if let Some((sequence, _)) = self.expected.checkpoint.clone().filter(|_| !self.met_expected) {
-            self.find(match sequence < self.report.first_sequence {
-                true => format!("record {sequence} is in a file that was removed: it cannot be compared"),
-                false => {
-                    format!("record {sequence} is missing: the trail ends with record {}", self.report.last_sequence)
-                }
-            });
+        for Noted { sequence, by, .. } in std::mem::take(&mut self.awaited).into_values().flatten() {
+            let by_whom = by.as_ref().map(|by| format!(", and {} has noted it", by.escape_debug())).unwrap_or_default();
+            match sequence < self.report.first_sequence {
+                // Other nodes have noted all that there ever was.
+                true if by.is_some() => {}
+                true => self.find(format!("record {sequence} is in a file that was removed: it cannot be compared")),
+                false if by.is_some() && !self.is_whole => {}
+                false => self.find(format!(
+                    "record {sequence} is missing: the trail ends with record {}{by_whom}",
+                    self.report.last_sequence
+                )),
+            }
         }
         if self.is_whole && self.report.records > 0 && self.report.last_checkpoint.is_none() {
             self.find("no record is signed");

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use node::{TRAIL_NOTED, TrailMark};
 use tls::NodeKey;
 
 use super::record::{END, Entry, LEFT_OUT, START};
@@ -44,11 +45,21 @@ pub(crate) struct Figures {
     left_out: AtomicU64,
     is_failing: AtomicBool,
     queued_bytes: AtomicUsize,
-    links: Mutex<(Link, Option<Link>)>,
+    links: Mutex<Links>,
+    /// How often `Links::marked` has changed.
+    marks: AtomicU64,
+}
+
+/// The last record in the files, the last checkpoint on disk, and the last one on disk that was made for more than what other nodes have told of theirs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    last: Link,
+    checkpoint: Option<Link>,
+    marked: Option<Link>,
 }
 
 impl Figures {
-    fn links(&self) -> MutexGuard<'_, (Link, Option<Link>)> {
+    fn links(&self) -> MutexGuard<'_, Links> {
         // Nothing that runs under this lock can panic half way through a change.
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,7 +86,29 @@ impl Figures {
 
     /// The last record in the files, and the last checkpoint on disk.
     pub(crate) fn state(&self) -> (Link, Option<Link>) {
-        *self.links()
+        let links = self.links();
+        (links.last, links.checkpoint)
+    }
+
+    /// For the council: the last checkpoint that is news, if there is a newer one than when this number was `known`, which is that of now then.
+    pub(crate) fn marked(&self, known: &mut u64) -> Option<TrailMark> {
+        // Asked at every turn of the loop.
+        let marks = self.marks.load(Ordering::Acquire);
+        if std::mem::replace(known, marks) == marks {
+            return None;
+        }
+        self.links().marked.map(|link| TrailMark { sequence: link.sequence, hash: link.name })
+    }
+
+    /// The trail is in this state now; `is_news`: its checkpoint is for the council.
+    fn note(&self, (last, checkpoint): (Link, Option<Link>), is_news: bool) {
+        let mut links = self.links();
+        self.records.fetch_add(last.sequence.saturating_sub(links.last.sequence), Ordering::Relaxed);
+        (links.last, links.checkpoint) = (last, checkpoint);
+        if is_news {
+            links.marked = checkpoint;
+            self.marks.fetch_add(1, Ordering::Release);
+        }
     }
 }
 
@@ -100,17 +133,18 @@ impl Audit {
     /// The trail cannot be read or written, or the thread not be started.
     pub(crate) fn start(node_folder: &Path, node: &str, key: NodeKey, limits: Limits) -> io::Result<Audit> {
         let (mut trail, ending) = Trail::open(node_folder, node, Arc::new(key), limits)?;
-        let before = trail.state().0.sequence;
+        let before = trail.state().0;
         let about = vec![("version", env!("CARGO_PKG_VERSION").into()), ("ended_before", ending.text().into())];
         trail.push(Entry::new(START, about));
         trail.checkpoint()?;
         let figures = Arc::new(Figures::default());
-        figures.records.store(trail.state().0.sequence - before, Ordering::Relaxed);
-        *figures.links() = trail.state();
+        figures.links().last = before;
+        figures.note(trail.state(), true);
         let (sender, receiver) = mpsc::sync_channel(QUEUE_MAX);
         let audit =
             Audit { sender, figures: Arc::clone(&figures), folder: node_folder.join(super::files::FOLDER).into() };
-        let mut writer = Writer { trail, figures, told_left_out: 0, signed: Instant::now(), complained: None };
+        let mut writer =
+            Writer { trail, figures, told_left_out: 0, has_news: false, signed: Instant::now(), complained: None };
         thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&receiver))?;
         Ok(audit)
     }
@@ -162,6 +196,8 @@ struct Writer {
     figures: Arc<Figures>,
     /// How many of those that found no room the trail tells of.
     told_left_out: u64,
+    /// Behind the last checkpoint there is more than what other nodes have told of their trails.
+    has_news: bool,
     /// When the last checkpoint was made.
     signed: Instant,
     /// When the log was last told that the disk fails, if it does.
@@ -212,6 +248,7 @@ impl Writer {
     fn take(&mut self, entry: Entry) {
         self.figures.queued_bytes.fetch_sub(entry.bytes(), Ordering::Relaxed);
         self.tell_left_out();
+        self.has_news |= entry.kind != TRAIL_NOTED;
         self.trail.push(entry);
     }
 
@@ -255,10 +292,9 @@ impl Writer {
     }
 
     fn note(&mut self, done: io::Result<()>) {
-        let state = self.trail.state();
-        let before = std::mem::replace(&mut *self.figures.links(), state);
-        let written = state.0.sequence.saturating_sub(before.0.sequence);
-        self.figures.records.fetch_add(written, Ordering::Relaxed);
+        let is_news = self.has_news && done.is_ok() && self.trail.since_checkpoint() == 0;
+        self.has_news &= !is_news;
+        self.figures.note(self.trail.state(), is_news);
         match done {
             Ok(()) => {
                 if self.figures.is_failing.swap(false, Ordering::Relaxed) {

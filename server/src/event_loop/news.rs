@@ -39,6 +39,9 @@ impl EventLoop {
         if std::mem::replace(&mut self.audit_fails, fails) != fails {
             self.node.step(now, Input::AuditFails(fails), &mut self.outbox);
         }
+        if let Some(mark) = self.audit.figures().marked(&mut self.audit_marks) {
+            self.node.step(now, Input::TrailSigned(mark), &mut self.outbox);
+        }
         others
     }
 

@@ -18,7 +18,7 @@ use tempfile::tempdir;
 use wire::Value;
 
 use crate::common::process::Process;
-use crate::common::{Client, dictum, eventually, free_ports, http, output, wait_for};
+use crate::common::{Client, Dev, dictum, eventually, free_ports, http, output, wait_for};
 use crate::start::start_command;
 
 /// The beginning of a line, as an end in the middle of a write leaves it.
@@ -182,6 +182,30 @@ fn a_trail_outlives_kill_9_and_shows_what_was_changed() {
     assert_eq!(tampered(&whole, &["--key", &"0".repeat(64)]), 1);
     assert_eq!(tampered(&whole, &[]), 0);
     assert_eq!(verify(&dir.join("nowhere"), &[]).0, 2);
+}
+
+/// Root of a machine has its key, and can write a trail that verifies. What other machines have noted of the trail is not root's to change.
+#[test]
+fn nodes_note_how_far_the_trails_of_the_others_are_signed() {
+    let folder = tempdir().expect("a folder");
+    let dir = folder.path().join("dev");
+    let dev = Dev::start(&dir, &[]);
+    let [first, second] = [0, 1].map(|place: usize| dev.nodes[place].dir.clone());
+    let noted = told(&second, "trail-noted", &["\"n1\""]);
+    assert!(noted["record"].as_u64().is_some_and(|record| record > 0), "{noted}");
+    drop(dev);
+    let witness = second.to_str().expect("a path");
+    let (code, report) = verify(&first, &["--witness", witness]);
+    assert_eq!(code, 0, "{report}");
+    assert!(report["witnessed"].as_u64().is_some_and(|count| count > 0), "{report}");
+
+    fs::remove_dir_all(first.join("audit")).expect("removed");
+    drop(Dev::start(&dir, &[]));
+    assert_eq!(verify(&first, &[]).0, 0, "the files alone cannot tell");
+    let (code, report) = verify(&first, &["--witness", witness]);
+    let text = report["findings"][0]["text"].as_str().unwrap_or_default();
+    assert!(code == 1 && text.contains("n2 has noted"), "{report}");
+    assert_eq!(verify(&first, &["--witness", "nowhere"]).0, 2);
 }
 
 #[test]

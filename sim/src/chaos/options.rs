@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 68] = [
+pub const PLANTED: [(&str, Planted); 69] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -68,6 +68,7 @@ pub const PLANTED: [(&str, Planted); 68] = [
     ("answers-before-all", Planted::AnswersBeforeAll),
     ("endless-lease", Planted::EndlessLease),
     ("audit-forgotten", Planted::AuditForgotten),
+    ("trail-untold", Planted::TrailUntold),
     ("low-disk-grows", Planted::LowDiskGrows),
     ("low-disk-frees-nothing", Planted::LowDiskFreesNothing),
     ("feature-too-soon", Planted::FeatureTooSoon),

@@ -331,9 +331,11 @@ impl<N: Door> Cluster<N> {
         if !self.chaos.users {
             return;
         }
+        let audit = audit.unwrap_or_default();
+        self.write_trail(node, &audit);
         // Logins that have failed, and the operator's orders: answered, and told for the audit trail with the answer.
         let mut told = [0_usize; 2];
-        for record in audit.unwrap_or_default() {
+        for record in audit {
             match record.event {
                 AuditEvent::LoginFailed(_) => told[0] += 1,
                 AuditEvent::Ordered { .. } => told[1] += 1,

@@ -48,6 +48,7 @@ impl<N: Door> Cluster<N> {
             clients_bytes_max: 0,
             memory_bytes: 0,
             io_threads: 1,
+            trail_told_every: super::trails::TOLD_EVERY,
             request_timeout: std::time::Duration::from_millis(self.chaos.request_timeout_ms),
             password: None,
             protected_mode: true,

@@ -440,6 +440,11 @@ fn audit_forgotten() {
 }
 
 #[test]
+fn trail_untold() {
+    is_found_saying(Planted::TrailUntold, 10, (&[Fault::Users], &[]), ("audit", "knows of the trail"));
+}
+
+#[test]
 fn low_disk_frees_nothing() {
     is_found_by(Planted::LowDiskFreesNothing, 10, &[Fault::DiskLow], "room");
 }

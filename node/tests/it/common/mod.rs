@@ -47,6 +47,7 @@ pub fn config(count: usize, me: u16) -> Config {
         clients_bytes_max: 0,
         memory_bytes: 0,
         io_threads: 1,
+        trail_told_every: Duration::from_secs(60),
         request_timeout: Duration::from_secs(5),
         password: None,
         protected_mode: true,
