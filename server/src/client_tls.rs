@@ -18,7 +18,9 @@ use std::time::{Duration, SystemTime};
 use clap::ValueEnum;
 use mio::net::TcpStream;
 use serde::Deserialize;
-use tls::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, ClientAuthorities, ClientSession, ClientTls};
+use tls::{
+    Authority, CERTIFICATE_RENEWED_EVERY, Certificate, ClientAuthorities, ClientSession, ClientTls, ClusterSecret,
+};
 
 use crate::audit::{Audit, Entry};
 use crate::log;
@@ -165,13 +167,14 @@ fn read_open(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 impl ClientSecurity {
-    /// Reads the files, and begins to watch them. What the second part is told makes them read again at once.
+    /// Reads the files, and begins to watch them. Nodes with the same secret take each other's tickets. What the second part is told makes them read again at once.
     ///
     /// # Errors
     /// For the operator: which file, and what is wrong with it.
     pub(crate) fn start(
         source: CertificateSource,
         client_authorities: Option<&Path>,
+        secret: Option<ClusterSecret>,
         plain_text: PlainText,
         names: Vec<String>,
         audit: Audit,
@@ -181,7 +184,7 @@ impl ClientSecurity {
             let read = read_open(path).and_then(|text| ClientAuthorities::from_pem(&text));
             read.map_err(|text| format!("--tls-client-ca {}: {text}", path.display()))
         });
-        let tls = ClientTls::new(source.certificate(&names)?, authorities.transpose()?)?;
+        let tls = ClientTls::new(source.certificate(&names)?, authorities.transpose()?, secret)?;
         let (asks, asked) = mpsc::channel();
         let shown = tls.clone();
         audit.tell(source.entry("shown"));

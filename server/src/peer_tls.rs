@@ -39,6 +39,7 @@ pub enum PeerTlsMode {
 #[derive(Clone, Debug)]
 pub(crate) struct PeerSecurity {
     pub(crate) tls: Arc<PeerTls>,
+    pub(crate) secret: ClusterSecret,
     pub(crate) mode: PeerTlsMode,
 }
 
@@ -53,14 +54,14 @@ impl PeerSecurity {
         let text = String::from_utf8(read_private(path, Readers::Group).map_err(named)?);
         let secret = ClusterSecret::parse(&text.unwrap_or_default()).map_err(named)?;
         let key = load_key(&options.dir)?;
-        let tls = PeerTls::new(&key, secret)?;
+        let tls = PeerTls::new(&key, secret.clone())?;
         if options.peer_tls == PeerTlsMode::Prefer {
             log::warning(
                 "PLAIN TEXT IS TAKEN: --peer-tls prefer serves everybody who reaches this node's address for peers, secret or not. When all nodes have the secret, start each once more without it",
             );
         }
         log::info(&format!("links to other nodes are under TLS; this node's key is {}", tls.hash()));
-        Ok(Some(PeerSecurity { tls: Arc::new(tls), mode: options.peer_tls }))
+        Ok(Some(PeerSecurity { tls: Arc::new(tls), secret, mode: options.peer_tls }))
     }
 }
 

@@ -19,6 +19,7 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use storage::{CachedStore, Files, FolderError, Journal, JournalOptions, LsmOptions, LsmStore};
+use tls::ClusterSecret;
 
 use crate::admission::Admission;
 use crate::audit::{Audit, Entry, Limits};
@@ -312,7 +313,8 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let messenger = frame.messenger.clone();
     let tell: full_sync::Tell = Arc::new(move |sync, error| messenger.tell(Control::FullSyncEnded(sync, error)));
     let full_syncs = FullSyncs::new(&resp, options, tell);
-    let (clients_by, certificates) = secure_clients(options, &standing, &audit)?.unzip();
+    let secret = security.as_ref().map(|security| security.secret.clone());
+    let (clients_by, certificates) = secure_clients(options, &standing, secret, &audit)?.unzip();
     let password = Password::new(options.password.clone());
     let logins = SharedLogins::default();
     let http_options = HttpOptions {
@@ -558,6 +560,7 @@ fn own_names(options: &Options, standing: &Standing) -> Vec<String> {
 fn secure_clients(
     options: &Options,
     standing: &Standing,
+    secret: Option<ClusterSecret>,
     audit: &Audit,
 ) -> Result<Option<(ClientSecurity, mpsc::Sender<()>)>, Failure> {
     let Some(source) = options.certificate.clone() else { return Ok(None) };
@@ -579,7 +582,7 @@ fn secure_clients(
         fits
     });
     let authorities = options.client_authorities.as_deref();
-    ClientSecurity::start(source, authorities, options.plain_text, names, audit.clone())
+    ClientSecurity::start(source, authorities, secret, options.plain_text, names, audit.clone())
         .map(Some)
         .map_err(Failure::settings)
 }

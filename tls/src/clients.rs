@@ -17,6 +17,8 @@ use rustls::{ServerConfig, ServerConnection};
 use crate::authority::Certificate;
 use crate::certified::ClientAuthorities;
 use crate::handshake::{Failure, HANDSHAKE_BYTES_MAX};
+use crate::secret::ClusterSecret;
+use crate::tickets::SharedTickets;
 
 /// Bytes that are read from a socket at once, and encrypted at once, at the most.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -64,11 +66,16 @@ impl fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// Shows this certificate; clients may show one of these authorities. TLS 1.3 alone is spoken. The first group for keys is X25519MLKEM768, which a quantum computer does not break; older ones are there for older clients.
+    /// Shows this certificate; clients may show one of these authorities. Nodes with the same `secret` take each other's tickets, unless clients may show certificates: who has the
+    /// secret could make tickets that say who a client is. TLS 1.3 alone is spoken. The first group for keys is X25519MLKEM768, which a quantum computer does not break; older ones are there for older clients.
     ///
     /// # Errors
     /// As the library says.
-    pub fn new(certificate: Certificate, authorities: Option<ClientAuthorities>) -> Result<ClientTls, String> {
+    pub fn new(
+        certificate: Certificate,
+        authorities: Option<ClientAuthorities>,
+        secret: Option<ClusterSecret>,
+    ) -> Result<ClientTls, String> {
         let provider = CryptoProvider {
             kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1],
             ..default_provider()
@@ -82,7 +89,10 @@ impl ClientTls {
             )
             .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
         // A client that comes back needs no signature.
-        config.ticketer = Ticketer::new().map_err(|error| error.to_string())?;
+        config.ticketer = match secret.filter(|_| authorities.is_none()) {
+            Some(secret) => Arc::new(SharedTickets::new(secret)),
+            None => Ticketer::new().map_err(|error| error.to_string())?,
+        };
         let mut http = config.clone();
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(ClientTls { shown, resp: Arc::new(config), http: Arc::new(http), authorities })

@@ -23,6 +23,7 @@ mod handshake;
 mod key;
 mod secret;
 mod session;
+mod tickets;
 mod trust;
 
 pub use authority::{Authority, CERTIFICATE_RENEWED_EVERY, Certificate, is_host};

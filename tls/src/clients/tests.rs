@@ -4,7 +4,7 @@ use std::time::Duration;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 
 use super::*;
 use crate::Authority;
@@ -77,20 +77,28 @@ fn node() -> (ClientTls, String) {
     let (own, key) = Authority::generate(now()).expect("made");
     let authority = Authority::from_pem(own.as_bytes(), key.as_bytes(), now()).expect("it is whole");
     let certificate = authority.issue(&["localhost".to_owned()], now()).expect("issued");
-    (ClientTls::new(certificate, None).expect("settings"), own)
+    (ClientTls::new(certificate, None, None).expect("settings"), own)
 }
 
 fn client(authority: &str) -> ClientConnection {
+    let mut config = settings_of(authority);
+    config.resumption = Resumption::disabled();
+    connection(&Arc::new(config))
+}
+
+fn connection(config: &Arc<ClientConfig>) -> ClientConnection {
+    ClientConnection::new(Arc::clone(config), ServerName::try_from("localhost").expect("a name")).expect("begun")
+}
+
+fn settings_of(authority: &str) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect("PEM")).expect("an authority");
     let provider = CryptoProvider { kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519], ..default_provider() };
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+    ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13])
         .expect("versions")
         .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.resumption = Resumption::disabled();
-    ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").expect("a name")).expect("begun")
+        .with_no_client_auth()
 }
 
 impl Pair {
@@ -117,8 +125,15 @@ impl Pair {
     }
 
     fn shake_hands(node: &ClientTls, authority: &str, most: usize) -> Result<(Pair, ClientSession), String> {
-        let mut pair =
-            Pair { client: client(authority), to_node: Pipe::new(most), to_client: Pipe::new(most), came: Vec::new() };
+        Pair::shake_hands_of(client(authority), node, most)
+    }
+
+    fn shake_hands_of(
+        client: ClientConnection,
+        node: &ClientTls,
+        most: usize,
+    ) -> Result<(Pair, ClientSession), String> {
+        let mut pair = Pair { client, to_node: Pipe::new(most), to_client: Pipe::new(most), came: Vec::new() };
         pair.client_turn()?;
         // As on the loop: some bytes are read before it is known what they are.
         let first: Vec<u8> = pair.to_node.bytes.drain(..most.min(pair.to_node.bytes.len())).collect();
@@ -135,6 +150,34 @@ impl Pair {
             pair.client_turn()?;
         }
         Err("it never ends".to_owned())
+    }
+}
+
+/// A client that comes back is known at any node with the same secret, and shows a certificate anew where nodes ask for one.
+#[test]
+fn sessions_go_on_at_every_node_of_a_cluster() {
+    let (own, key) = Authority::generate(now()).expect("made");
+    let authority = Authority::from_pem(own.as_bytes(), key.as_bytes(), now()).expect("it is whole");
+    let node = |secret: Option<&ClusterSecret>, asks: bool| {
+        let certificate = authority.issue(&["localhost".to_owned()], now()).expect("issued");
+        let asks = asks.then(|| ClientAuthorities::from_pem(own.as_bytes()).expect("an authority"));
+        ClientTls::new(certificate, asks, secret.cloned()).expect("settings")
+    };
+    let (secret, another) =
+        (ClusterSecret::generate().expect("a secret"), ClusterSecret::generate().expect("another one"));
+    let (one, ours) = (node(Some(&secret), false), Some(&secret));
+    for (other, goes_on) in [
+        (node(ours, false), true),
+        (node(Some(&another), false), false),
+        (node(None, false), false),
+        (node(ours, true), false),
+    ] {
+        let config = Arc::new(settings_of(&own));
+        let (first, _) = Pair::shake_hands_of(connection(&config), &one, 1 << 20).expect("hands are shaken");
+        assert_eq!(first.client.handshake_kind(), Some(HandshakeKind::Full));
+        let (second, session) = Pair::shake_hands_of(connection(&config), &other, 1 << 20).expect("hands are shaken");
+        assert_eq!(second.client.handshake_kind() == Some(HandshakeKind::Resumed), goes_on);
+        assert_eq!(session.terms(), "1.3/X25519MLKEM768", "keys are agreed on anew");
     }
 }
 

@@ -95,7 +95,7 @@ impl Rig {
         let key = NodeKey::generate().expect("a key");
         let tls = Arc::new(PeerTls::new(&key, secret.clone()).expect("it is a key"));
         self.key = Some(tls.hash());
-        let security = PeerSecurity { tls, mode };
+        let security = PeerSecurity { tls, secret: secret.clone(), mode };
         let handshakes = Handshakes::start(security, self.frame.messenger.clone(), 80).expect("a thread");
         self.peers.secure_by(handshakes);
         self
