@@ -167,7 +167,7 @@ fn any_history(chance: &mut Rng) -> Vec<Operation> {
 
 #[test]
 fn the_search_agrees_with_trying_everything() {
-    compare(2_026, 40_000);
+    compare(2_026, 10_000);
 }
 
 /// The same for as long as one likes to wait: run it with `--ignored` after a change of the search.
@@ -188,7 +188,7 @@ fn compare(seed: u64, histories: u32) {
         *if expected { &mut with } else { &mut without } += 1;
     }
     // Both must be met often, or nothing was compared.
-    assert!(with > 5_000 && without > 5_000, "{with} with an order and {without} without");
+    assert!(with.min(without) > histories / 8, "{with} with an order and {without} without");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn registers_with_values_of_their_own_agree_with_trying_everything() {
     // What the zones decide: gets and sets of one key, each set with another value.
     let mut chance = Rng::new(7);
     let (mut with, mut without) = (0, 0);
-    for number in 0..40_000 {
+    for number in 0..10_000 {
         let moments = 3 + chance.below(25);
         let history: Vec<Operation> = (0..2 + chance.below(6))
             .map(|place| {
@@ -214,7 +214,7 @@ fn registers_with_values_of_their_own_agree_with_trying_everything() {
         assert_eq!(super::super::zones::decide(all.into_iter(), None), Some(expected), "{number}: {history:#?}");
         *if expected { &mut with } else { &mut without } += 1;
     }
-    assert!(with > 5_000 && without > 5_000, "{with} with an order and {without} without");
+    assert!(with > 1_000 && without > 1_000, "{with} with an order and {without} without");
 }
 
 #[test]
