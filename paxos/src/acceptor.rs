@@ -56,7 +56,8 @@ impl Replica {
         decided: Position,
         out: &mut Vec<Output>,
     ) {
-        if ballot.node != from {
+        // No log comes to the last position: a message that names it is damaged.
+        if ballot.node != from || previous.0.checked_add(entries.len() as u64 + 1).is_none() {
             return;
         }
         if ballot < self.promised {

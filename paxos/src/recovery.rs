@@ -104,7 +104,7 @@ impl Replica {
             self.log.truncate_after(self.decided.max(self.log.base()));
             self.members_after_cut();
             // A jump, so that no number that an earlier, forgotten recovery used comes again.
-            self.incarnation += 1 + self.rng.below(1 << 20);
+            self.incarnation = self.incarnation.saturating_add(1 + self.rng.below(1 << 20));
         }
         self.recovering = true;
         self.matched = (self.promised, Position(0));

@@ -1,5 +1,6 @@
 //! Log lines on standard error: as text, or each as a line of JSON with the node, the bucket and the partition. Through `tracing`, whose lines of libraries are left out.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::sync::OnceLock;
@@ -74,6 +75,7 @@ fn write(level: Level, partition: Option<&(String, u16)>, text: &str) {
         return;
     }
     subscribe(LogFormat::Text);
+    let text = &*shown(text);
     let node = NODE.get().map(String::as_str);
     let (bucket, partition) = (partition.map(|(bucket, _)| bucket.as_str()), partition.map(|(_, index)| *index));
     macro_rules! say {
@@ -87,6 +89,18 @@ fn write(level: Level, partition: Option<&(String, u16)>, text: &str) {
         Level::Warning => say!(WARN),
         Level::Error => say!(ERROR),
     }
+}
+
+/// A text as it is written: a line break or a command to the terminal, which somebody may have put into a name, is escaped.
+fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
 }
 
 /// Lines for people.
@@ -194,5 +208,11 @@ mod tests {
         assert_eq!(timestamp(951_782_400, 1), "2000-02-29T00:00:00.001Z");
         assert_eq!(timestamp(1_795_296_788, 5), "2026-11-21T21:33:08.005Z");
         assert_eq!(timestamp(4_107_542_400, 0), "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn nobody_writes_a_line_of_his_own_or_a_command_to_the_terminal() {
+        assert_eq!(shown("n1 é – plain"), "n1 é – plain");
+        assert_eq!(shown("a\x1b[2J\r\nb\u{9b}31m\t"), "a\\u{1b}[2J\\r\\nb\\u{9b}31m\\t");
     }
 }

@@ -17,6 +17,7 @@ mod exit_codes;
 mod faults;
 mod formats;
 mod full_sync;
+mod hostile_peer;
 mod http;
 mod import;
 mod joining;
