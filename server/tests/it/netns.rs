@@ -109,7 +109,7 @@ fn lose_node(cluster: &mut Cluster, load: &mut Load, node: usize, pulled: bool, 
     if pulled {
         cluster.network.plug(node, true).expect("it worked at first");
     }
-    cluster.restart(node);
+    cluster.restart_without_key(node);
 }
 
 /// A node is told to stop, stays away for so many commands, and comes back.

@@ -49,6 +49,11 @@ pub fn program() -> String {
     std::env::var("NETNS_DICTUM").unwrap_or_else(|_| DICTUM.to_owned())
 }
 
+/// How nodes are linked, as they tell it: under TLS by the secret of their cluster, or in plain text where tests/netns/run is given `--plaintext`.
+fn link() -> &'static str {
+    if std::env::var_os("NETNS_PLAINTEXT").is_some() { "plain" } else { "tls" }
+}
+
 /// Where a node listens for the others.
 pub fn peer(node: usize) -> String {
     format!("{}:{PEER_PORT}", address(node))
@@ -87,6 +92,7 @@ impl Cluster {
         for node in 0..count {
             cluster.wait_until_current(node);
         }
+        cluster.wait_until_linked();
         cluster
     }
 
@@ -110,10 +116,9 @@ impl Cluster {
             dir_text,
             "--protected-mode",
             "no",
-            "--cluster-secret",
-            &secret,
         ];
-        let arguments = words.into_iter().map(str::to_owned).chain(more.iter().cloned()).collect();
+        let links = if link() == "tls" { vec!["--cluster-secret", &secret] } else { vec!["--insecure"] };
+        let arguments = words.into_iter().chain(links).map(str::to_owned).chain(more.iter().cloned()).collect();
         self.nodes.push(Node { name, resp: resp(number), dir, arguments, process: None, earlier: Vec::new() });
         number
     }
@@ -136,6 +141,7 @@ impl Cluster {
         self.wait_until_listens(node);
         // It need not have anything of the partition: where three vote, a fourth node carries what it is asked to them.
         self.wait_until_it_serves(node);
+        self.wait_until_linked();
         node
     }
 
@@ -258,6 +264,30 @@ impl Cluster {
         });
     }
 
+    /// Waits until each running node is linked to all others that run, and fails if one of these links is not of the kind that was asked for.
+    pub fn wait_until_linked(&self) {
+        let running = self.others(usize::MAX);
+        let names: Vec<&str> = running.iter().map(|node| self.name(*node)).collect();
+        for node in &running {
+            self.wait_for(&format!("the links of {}", self.name(*node)), || {
+                let status = status(&self.nodes[*node].resp)?;
+                let others = status["nodes"].as_array()?.iter().filter(|other| other["me"] == false);
+                let kinds: Vec<&str> = others
+                    .filter(|other| names.iter().any(|name| other["name"] == *name))
+                    .filter_map(|other| other["link"].as_str().filter(|kind| !kind.is_empty()))
+                    .collect();
+                assert!(
+                    kinds.iter().all(|kind| *kind == link()),
+                    "{}: {} is wanted: {kinds:?}",
+                    self.name(*node),
+                    link()
+                );
+                (kinds.len() + 1 == running.len()).then_some(())
+            });
+        }
+        eprintln!("  links of {}: all are {}", names.join(", "), link());
+    }
+
     /// Ends a node as the power does.
     pub fn kill(&mut self, node: usize) {
         let node = &mut self.nodes[node];
@@ -279,8 +309,27 @@ impl Cluster {
     /// Starts a node that does not run, as it was started before, and waits until it has what the others have.
     pub fn restart(&mut self, node: usize) {
         self.run(node);
+        self.wait_until_back(node);
+    }
+
+    /// As [`Cluster::restart`], of a node whose disk was lost, and its key with it: the others refuse it until its operator says that the key was lost.
+    pub fn restart_without_key(&mut self, node: usize) {
+        self.run(node);
+        if link() == "tls" {
+            let name = self.name(node);
+            self.wait_for(&format!("the refusal of {name}, which has another key"), || {
+                let process = self.nodes[node].process.as_ref()?;
+                process.has_said(&format!("dictum node forget-keys {name}")).then_some(())
+            });
+            assert_eq!(self.ask(self.others(node)[0], &["DICTUM.NODE", "FORGETKEYS", name]), Value::ok());
+        }
+        self.wait_until_back(node);
+    }
+
+    fn wait_until_back(&self, node: usize) {
         self.wait_until_listens(node);
         self.wait_until_current(node);
+        self.wait_until_linked();
     }
 }
 
