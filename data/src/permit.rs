@@ -141,8 +141,8 @@ impl Permit {
         }
     }
 
-    /// Whether a call would be allowed, for a script that asks beforehand. With too few words the command alone is judged, as in Redis. What only a client may
-    /// call is in no permit.
+    /// Whether a call would be allowed, for a script that asks beforehand. With too few words the command alone is judged, as in Redis. No permit has the
+    /// commands that clients alone may call.
     pub(crate) fn allows(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> bool {
         let wanted = match entry.map(|entry| (entry.spec, sub_of(entry.spec, words))) {
             Some((spec, sub)) if spec.arity_fits(words.len()) && sub.arity_fits(words.len()) => Wanted::of(spec, words),

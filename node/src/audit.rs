@@ -172,7 +172,7 @@ const LOGIN: &str = "login";
 const LOGIN_FAILED: &str = "login-failed";
 const REFUSED: &str = "refused";
 const ORDER: &str = "order";
-/// What follows from records of other nodes, and so is no reason to tell the council of another mark: else nodes would go on about each other for ever.
+/// The kind of a record that notes another node's mark. It is no reason to tell the council of a new mark: two nodes would note each other's marks for ever.
 pub const TRAIL_NOTED: &str = "trail-noted";
 
 /// Orders that were taken together: one, or those of a transaction.

@@ -66,8 +66,8 @@ impl fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// Shows this certificate; clients may show one of these authorities. Nodes with the same `secret` take each other's tickets, unless clients may show certificates: who has the
-    /// secret could make tickets that say who a client is. TLS 1.3 alone is spoken. The first group for keys is X25519MLKEM768, which a quantum computer does not break; older ones are there for older clients.
+    /// Shows this certificate; clients may show one of these authorities. Nodes with the same `secret` take each other's tickets, unless clients may show certificates: a holder
+    /// of the secret could make a ticket with any client's certificate. TLS 1.3 alone is spoken. The first group for keys is X25519MLKEM768, which a quantum computer does not break; older ones are there for older clients.
     ///
     /// # Errors
     /// As the library says.

@@ -1,9 +1,9 @@
 //! Tickets with which a client goes on at any node of the cluster, without a signature.
 //!
 //! A ticket is the session's state, sealed by AES-256-GCM. The keys come from the cluster's secret and the time, another one every six hours: nodes need not tell each other
-//! of any, and one that has just started reads the tickets of all others. TLS 1.3 agrees on new keys for each session all the same, so who learns a ticket's key later reads
-//! nothing of a session. Who has the cluster's secret can make tickets, and so pass for a node that a client trusts already; it cannot pass for a client, as no ticket says who
-//! that is where nodes ask for clients' certificates: these keep tickets of their own.
+//! of any, and one that has just started reads the tickets of all others. TLS 1.3 agrees on new keys for each session all the same, so a ticket's key that becomes known later opens
+//! no session. A holder of the cluster's secret can make tickets, and so pass for a node that a client trusts already. It cannot pass for a client: nodes that ask for clients'
+//! certificates keep tickets of their own.
 //!
 //! ```text
 //!   ┌──────────┬──────────┬─ ─ ─ ─ ─ ─ ─ ─┬────────┐

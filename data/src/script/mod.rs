@@ -69,7 +69,7 @@ pub(crate) trait Host {
     fn version(&self) -> u16 {
         NEWEST
     }
-    /// What the script may call; none: everything.
+    /// The rights of the script's user; none: it may call everything.
     fn permit(&self) -> Option<Arc<Permit>> {
         None
     }

@@ -1,7 +1,7 @@
 //! Tells the council how far this node has signed its audit trail, so that other nodes have it in theirs.
 
+use base::Time;
 use base::versions::Feature;
-use base::{NodeId, Time};
 use bytes::Bytes;
 
 use super::{AuditEvent, shown};
@@ -48,12 +48,4 @@ pub(super) fn news(node: &Node, registry: &Registry) -> Vec<AuditEvent> {
     let is_news = |(of, mark): &(_, TrailMark)| *of != node.config.me && node.registry.trails.of(*of) != Some(*mark);
     let event = |(of, mark)| AuditEvent::TrailNoted { of: shown::bytes(node.name_of(of).as_bytes()), mark };
     registry.trails.all().filter(is_news).map(event).collect()
-}
-
-impl Node {
-    /// How far audit trails are signed, as the council's registry has it, if the cluster's version has that: for checkers.
-    #[must_use]
-    pub fn trail_marks(&self) -> Option<Vec<(NodeId, TrailMark)>> {
-        self.has(Feature::TrailMarks).then(|| self.registry.trails.all().collect())
-    }
 }

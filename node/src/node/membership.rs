@@ -17,7 +17,7 @@ use crate::lives::Claim;
 use crate::outcast;
 use crate::peer::{PeerMessage, Ping};
 use crate::planner::ORDER_AGAIN_AFTER;
-use crate::registry::Change;
+use crate::registry::{Change, TrailMark};
 use crate::roll::Changes;
 use crate::router::Waiter;
 use crate::{Placed, Placement};
@@ -300,6 +300,12 @@ impl Node {
     #[must_use]
     pub fn council_followed(&self) -> Position {
         self.council_followed
+    }
+
+    /// How far audit trails are signed, as the council's registry has it, if the cluster's version has that: for checkers.
+    #[must_use]
+    pub fn trail_marks(&self) -> Option<Vec<(NodeId, TrailMark)>> {
+        self.has(Feature::TrailMarks).then(|| self.registry.trails.all().collect())
     }
 
     /// What the council says of nodes and votes, as far as this node follows its log: for checkers.

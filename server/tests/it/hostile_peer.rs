@@ -180,9 +180,9 @@ fn plain_frames(scene: &mut Scene) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether a damaged message may be sent by a member that otherwise keeps to the protocol. What may not is tried in `one_member`, test by test, and does harm today:
-/// replicas bear members that crash, and not such that lie about ballots and entries; a forwarded write is not read before it is in the log; and what a member says of
-/// another's folder is believed.
+/// Whether a damaged message may be sent by a member that otherwise keeps to the protocol. The others do harm today, and `one_member` tries each kind:
+/// replicas bear members that crash, and not members that lie about ballots and entries; a leader logs a forwarded write without reading it; a node believes a member about
+/// another's folder.
 fn is_borne(payload: &[u8]) -> bool {
     match payload.first() {
         _ if !fuzz_peer_message(payload) => true,

@@ -186,7 +186,7 @@ fn run(round: u64, folder: &Path) -> String {
 
 #[test]
 fn a_store_opens_after_any_write_that_failed() {
-    let rounds = u64::from(count_from_environment("DICTUM_STORE_FAULTS", 24));
+    let rounds = u64::from(count_from_environment("DICTUM_STORE_FAULTS", 48));
     let mut refused = 0;
     for round in 0..rounds {
         let folder = Folder::new();

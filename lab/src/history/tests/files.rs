@@ -92,12 +92,12 @@ fn a_history_with_holes_is_refused() {
 #[test]
 fn damage_is_an_error_and_never_a_panic() {
     let whole = recorded(&all_kinds());
-    for length in (0..whole.len()).step_by(7).chain(whole.len().saturating_sub(100)..whole.len()) {
-        // Every proper beginning is refused; of a long one, some are tried.
+    for length in 0..whole.len() {
+        // Every proper beginning is refused.
         assert!(format::read(&whole[..length]).is_err(), "{length} bytes");
     }
     let mut chance = Rng::new(5);
-    for _ in 0..1_000 {
+    for _ in 0..3_000 {
         let mut bytes = whole.clone();
         for _ in 0..1 + chance.below(4) {
             let place = chance.below(bytes.len() as u64) as usize;

@@ -1,4 +1,4 @@
-//! A member that has gone wrong: whoever has a node's key and the cluster's secret, and says what he likes in that node's name.
+//! A member that has gone wrong: somebody with a node's key and the cluster's secret, who sends any frame in that node's name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -93,7 +93,7 @@ impl Member {
         let mut call = self.proven(peer)?;
         call.send(&framed(&self.greeting()))?;
         Hello::decode(&call.frame()?).map_err(io::Error::other)?;
-        // What a node says first says everything, and so what it knows of the folder of this member.
+        // A node's first ping says everything that it knows, of this member's folder too.
         let theirs = loop {
             if let Some(ping) = Ping::read(&call.frame()?) {
                 break ping;

@@ -1,4 +1,4 @@
-//! What a member says, written from the description of the messages (`node/src/peer.rs`): pings, and one message at least of each kind.
+//! The messages of a member, written from the description of the messages (`node/src/peer.rs`): pings, and one message at least of each kind.
 
 use base::{Ballot, NodeId, PartitionId, Position, Rng};
 use wire::{Arguments, Malformed, Reader, Writer};
@@ -65,7 +65,7 @@ impl News {
     }
 }
 
-/// What of a ping matters here.
+/// The fields of a ping that these tests use.
 #[derive(Clone, Debug, Default)]
 pub struct Ping {
     pub cluster: u64,
@@ -195,7 +195,7 @@ pub fn forward(kind: u8, about: News, claim: Claim, sequence: u64, words: &[u8])
     message(kind, about, &[&[Q(claim.incarnation), Q(claim.boot)][..], &write].concat())
 }
 
-/// What a node is told that asks as which one it is known: that one of this number has lost its memory.
+/// The answer to a node that asks by which number others know it: the replica of this number has lost its memory.
 pub fn lost(partition: PartitionId, asked_as: u64, known: u64) -> Vec<u8> {
     message(PAXOS, News { partition, ..News::default() }, &[B(16), Q(asked_as), B(3), Q(known)])
 }

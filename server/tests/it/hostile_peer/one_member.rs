@@ -1,5 +1,5 @@
-//! What one member that has gone wrong can do to all others with a frame or two. Each of these tests fails today, so none of them runs by itself: they say what is to
-//! become impossible (`--ignored` runs them).
+//! The harm that one member can do to all others with a frame or two. Some of these tests fail today, and are ignored until they hold (`--ignored` runs them): each names the
+//! line of the node that it is about.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;

@@ -24,7 +24,7 @@ use wire::FrameReader;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PROOF_BYTES: usize = 32;
 
-/// Who calls: a key, and how TLS is to be spoken with it.
+/// The caller's key, and how it speaks TLS.
 #[derive(Clone)]
 pub struct Caller {
     config: Arc<ClientConfig>,

@@ -17,10 +17,10 @@ const AT_ONCE: u64 = 4;
 const HELD: usize = 50;
 /// An alert, a part of a handshake: what TLS says to anybody.
 const TLS_SAYS: [u8; 2] = [0x15, 0x16];
-/// What is said to a caller in plain text, whoever he is: his operator may have forgotten the secret.
+/// The node's answer to every caller in plain text, whose operator may have forgotten the secret.
 const TOLD: &str = "links to this cluster are under TLS; give this node the cluster's --cluster-secret";
 
-/// What strangers have heard.
+/// The answers that strangers got.
 #[derive(Default, Debug)]
 pub struct Heard {
     pub nothing: AtomicU64,
@@ -122,7 +122,7 @@ pub fn before_the_proof(targets: &[String], frames: u64, plain: &[Vec<u8>], secr
     });
 }
 
-/// What is no proof of this session.
+/// Bytes that are no proof of this session.
 fn no_proof(call: &Call, secret: &[u8; 32], earlier: [u8; 32], plain: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let right = call.proof(secret);
     let mut proof = match rng.below(8) {

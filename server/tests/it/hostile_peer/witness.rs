@@ -1,4 +1,4 @@
-//! Who is harmed by a hostile peer, if anybody is: clients that write and read all the time, and the nodes' processes, memory and logs.
+//! Looks after everybody that a hostile peer could harm: clients that write and read all the time, and the nodes' processes, memory and logs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -183,7 +183,7 @@ impl Watched {
         Watched { nodes: nodes.iter().map(watched).collect() }
     }
 
-    /// Whoever of them has ended, and what it has said last.
+    /// A node that has ended, with its last lines.
     pub fn ended(&self) -> Option<String> {
         let (node, log, _) = self.nodes.iter().find(|(node, ..)| !is_alive(node.pid))?;
         let said = fs::read(log).unwrap_or_default();
