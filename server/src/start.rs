@@ -595,12 +595,13 @@ fn read_again(path: &Path, password: &Password, messenger: &Messenger, audit: &A
             log::info("the password file was read again: the password is the same");
         }
         Ok(text) => {
+            // An operator who has read that it is another one may use it at once.
+            password.set(&text);
+            messenger.tell(Control::Password(text));
+            audit.tell(Entry::new("password-changed", vec![("file", path.display().to_string().into())]));
             log::info(
                 "the password was read again and is another one; connections that have shown the former one stay",
             );
-            audit.tell(Entry::new("password-changed", vec![("file", path.display().to_string().into())]));
-            password.set(&text);
-            messenger.tell(Control::Password(text));
         }
     }
 }
