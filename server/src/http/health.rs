@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
+use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa::ToSchema;
 use wire::Value;
@@ -15,6 +15,7 @@ use super::client::strange;
 use super::login::Caller;
 use super::problem::{Access, Problem};
 use super::request::Query;
+use super::web_pages::UnderForeignName;
 use crate::status::ClusterStatus;
 
 /// How long a probe may take: those who ask give up after a few seconds.
@@ -25,7 +26,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Health {
     /// Always `ok`.
     status: &'static str,
-    /// The node's name.
+    /// The node's name; empty where the request is to a host that the node does not know as itself.
     node: String,
     /// A sentence for people.
     message: String,
@@ -40,11 +41,15 @@ pub(super) struct Health {
     tag = "operation",
     responses((status = 200, description = "It turns.", body = Health))
 )]
-pub(super) async fn livez(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Health>, Problem> {
+pub(super) async fn livez(
+    State(api): State<Arc<Api>>,
+    foreign: Option<Extension<UnderForeignName>>,
+    uri: Uri,
+) -> Result<Json<Health>, Problem> {
     Query::parse(&uri, &[])?;
     let reply = api.pool.call_within(&Caller::Process, PROBE_PATIENCE, &[b"PING"]).await;
-    reply.map_err(|failure| Problem::from_failure(failure, Access::Read))?;
-    Ok(Json(api.health("The node answers.".to_owned())))
+    let found = reply.map_err(|failure| Problem::from_failure(failure, Access::Read));
+    api.health(foreign.is_some(), found.map(|_| "The node answers.".to_owned()))
 }
 
 /// Whether the node can serve requests
@@ -58,14 +63,23 @@ pub(super) async fn livez(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<
     params(("exclude" = Option<String>, Query, description = "`disk`: a disk with too little room does not count.")),
     responses((status = 200, description = "It can.", body = Health))
 )]
-pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Health>, Problem> {
+pub(super) async fn readyz(
+    State(api): State<Arc<Api>>,
+    foreign: Option<Extension<UnderForeignName>>,
+    uri: Uri,
+) -> Result<Json<Health>, Problem> {
     let query = Query::parse(&uri, &["exclude"])?;
     let spares_disks = match query.get("exclude") {
         None => false,
         Some(b"disk") => true,
         Some(_) => return Err(Problem::bad_request("All that can be excluded is `disk`.")),
     };
-    let status = fetch_status(&api, &Caller::Process, PROBE_PATIENCE).await?;
+    let status = fetch_status(&api, &Caller::Process, PROBE_PATIENCE).await;
+    api.health(foreign.is_some(), status.and_then(|status| readiness(&status, spares_disks)))
+}
+
+/// Whether the node can serve, in a sentence for people.
+fn readiness(status: &ClusterStatus, spares_disks: bool) -> Result<String, Problem> {
     let unready = |message| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", message));
     if !status.founding.is_empty() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", format!("{}.", status.founding)));
@@ -80,9 +94,9 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
         }
         Some(leader) if status.has_leader() && !status.lacking.is_empty() => {
             // It serves: that nothing more may fail is for people.
-            Ok(Json(api.health(format!("{leader} leads. But {}.", status.lacking))))
+            Ok(format!("{leader} leads. But {}.", status.lacking))
         }
-        Some(leader) if status.has_leader() => Ok(Json(api.health(format!("{leader} leads.")))),
+        Some(leader) if status.has_leader() => Ok(format!("{leader} leads.")),
         Some(_) => unready("This node cannot reach the leader that it knows."),
         None => unready("This node knows no leader."),
     }
@@ -124,7 +138,19 @@ pub(super) async fn fetch_info(api: &Api, caller: &Caller) -> Result<String, Pro
 }
 
 impl Api {
-    fn health(&self, message: String) -> Health {
-        Health { status: "ok", node: self.options.node.clone(), message }
+    /// The answer to a probe. Under a foreign name it has no names in it, and nothing else that tells of the cluster.
+    fn health(&self, is_foreign: bool, found: Result<String, Problem>) -> Result<Json<Health>, Problem> {
+        let node = if is_foreign { String::new() } else { self.options.node.clone() };
+        match found {
+            Ok(message) => {
+                let message = if is_foreign { "It serves.".to_owned() } else { message };
+                Ok(Json(Health { status: "ok", node, message }))
+            }
+            Err(problem) if is_foreign => {
+                let message = "It does not serve. The reason is told to those who ask by a name of this node.";
+                Err(Problem { message: message.to_owned(), ..problem })
+            }
+            Err(problem) => Err(problem),
+        }
     }
 }

@@ -9,6 +9,8 @@
 //!    page could have its own name resolve to this node (DNS rebinding) and read everything.
 //! 3. `Origin` must be this origin, or one of `--http-origin`; `Sec-Fetch-Site` likewise.
 //! 4. A change that carries an `Origin` must not have a body of a type that a form can send.
+//! 5. No page has an answer in a frame, and what somebody goes to is always shown, never stored as a file: else the page that has sent them there could tell by that
+//!    whether a key exists whose name it guesses.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +28,7 @@ use super::problem::Problem;
 use super::text::shown;
 use crate::log;
 
-/// Paths that tell nothing: probes ask them under any name, in protected mode too.
+/// Paths that tell no names under a name that is not this node's: probes ask them under any name, in protected mode too.
 const PROBES: &[&str] = super::OPEN_PATHS;
 /// Prometheus asks it by the name in its settings, whatever that is. What it tells is for no page.
 const METRICS: &str = "/metrics";
@@ -36,6 +38,8 @@ const FORM_TYPES: [&str; 3] = ["application/x-www-form-urlencoded", "multipart/f
 const CORS_METHODS: &str = "GET, HEAD, PUT, POST, PATCH, DELETE";
 const CORS_HEADERS: &str = "authorization, content-type, if-match, if-none-match, idempotency-key, dictum-durability, dictum-consistency, dictum-token";
 const CORS_EXPOSED: &str = "etag, allow, retry-after, dictum-token, dictum-age-ms";
+/// For answers as documents: they load nothing, and stand in nobody's frame.
+const SHOWN_ALONE: &str = "default-src 'none'; frame-ancestors 'none'";
 /// How long a browser may remember that, in seconds.
 const CORS_SECONDS: &str = "600";
 /// Least time between two lines in the log about pages.
@@ -51,6 +55,10 @@ const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allo
 /// Where the request comes from; the accepting loop adds it to each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remote(pub(super) SocketAddr);
+
+/// The request is to a host that this node does not know as itself: a page may read the answer, whose own name leads here. Only probes are answered at all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderForeignName;
 
 /// The clients that may ask this node over HTTP.
 #[derive(Clone, Debug, Default)]
@@ -80,10 +88,14 @@ enum Verdict {
 pub(super) struct PageLog(Mutex<Option<Instant>>);
 
 /// The middleware.
-pub(super) async fn keep_out(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+pub(super) async fn keep_out(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let visitors = &api.options.visitors;
+    if !visitors.know_hosts(request.uri(), request.headers()) {
+        request.extensions_mut().insert(UnderForeignName);
+    }
     let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
     let wants_private = request.headers().contains_key(&PRIVATE_ASKED);
+    let is_gone_to = goes_there(request.headers());
     let mut response = match visitors.judge(remote, request.method(), request.uri(), request.headers()) {
         Verdict::Pass => next.run(request).await,
         Verdict::PassTo(origin) => allow(origin, next.run(request).await),
@@ -107,10 +119,30 @@ pub(super) async fn keep_out(State(api): State<Arc<Api>>, request: Request, next
     // Where a browser does not say what is behind a request, it at least takes no answer for a script or a picture.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CORP, HeaderValue::from_static("same-origin"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SHOWN_ALONE));
+    if is_gone_to && !headers.get(header::CONTENT_TYPE).is_some_and(is_shown) {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    }
     if !visitors.origins.is_empty() {
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
     }
     response
+}
+
+/// Whether somebody goes to the answer, by a link, a form or a window that a page opens, rather than a program or a page asking for it.
+fn goes_there(headers: &HeaderMap) -> bool {
+    let accepts_pages =
+        |value: &HeaderValue| value.as_bytes().windows(9).any(|part| part.eq_ignore_ascii_case(b"text/html"));
+    headers.get(&SEC_FETCH_MODE).is_some_and(|mode| mode.as_bytes() == b"navigate")
+        || headers.contains_key(header::UPGRADE_INSECURE_REQUESTS)
+        || headers.get_all(header::ACCEPT).iter().any(accepts_pages)
+}
+
+/// Whether every browser shows bodies of this type, and offers none of them as a file.
+fn is_shown(of: &HeaderValue) -> bool {
+    let essence = of.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    [&b"application/json"[..], b"text/plain"].iter().any(|shown| essence.eq_ignore_ascii_case(shown))
 }
 
 /// Lets the page of an origin read the answer.
@@ -202,6 +234,12 @@ impl Visitors {
             }
         }
         Ok(absolute.or(named))
+    }
+
+    /// Whether all hosts that the request names are this node's.
+    fn know_hosts(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+        uri.authority().map(Authority::as_str).into_iter().chain(named).all(|host| self.knows(host))
     }
 
     /// Whether nobody else can own this name.

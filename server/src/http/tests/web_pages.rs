@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::Visitors;
 use super::Server;
+use super::fake::Mood;
 
 const PAGE: [(&str, &str); 2] = [("host", "127.0.0.1:8001"), ("origin", "https://app.example")];
 
@@ -51,6 +52,49 @@ fn no_route_is_carried_out_for_a_foreign_page() {
     assert_eq!(server.node.lock().commands.len(), 0, "nothing came to the node");
     let message = server.send("GET /status", &[("host", "evil.example\t\u{fc}")], "").json()["message"].to_string();
     assert!(message.contains("--http-host") && !message.contains(['\t', '\u{fc}']), "{message}");
+}
+
+#[test]
+fn what_somebody_goes_to_looks_alike_whether_a_key_is_there() {
+    let server = server(None);
+    assert_eq!(server.send("PUT /v1/keys/there", &[], "v").status, 204);
+    let of = |target: &str, headers: &[(&str, &str)]| {
+        let answer = server.send(&format!("GET /v1/keys/{target}"), headers, "");
+        assert_eq!(answer.headers["x-frame-options"], "DENY");
+        assert!(answer.headers["content-security-policy"].to_str().unwrap().contains("frame-ancestors 'none'"));
+        assert!(!answer.headers.contains_key("content-disposition"));
+        (answer.status, answer.content_type)
+    };
+    let shown = |status, of: &str| (status, of.to_owned());
+    for goes in [
+        ("sec-fetch-mode", "navigate"),
+        // Where a browser says nothing of that.
+        ("upgrade-insecure-requests", "1"),
+        ("accept", "text/html,application/xhtml+xml"),
+    ] {
+        assert_eq!(of("there", &[goes]), shown(200, "text/plain; charset=utf-8"), "{goes:?}");
+        assert_eq!(of("gone", &[goes]), shown(404, "application/json"), "{goes:?}");
+    }
+    assert_eq!(
+        of("there", &[("accept", "*/*")]),
+        shown(200, "application/octet-stream"),
+        "a program is told what it is"
+    );
+}
+
+#[test]
+fn probes_tell_no_names_under_a_foreign_one() {
+    let server = server(None);
+    for (path, said) in [("/livez", "The node answers."), ("/readyz", "n1 leads.")] {
+        for (host, node, message) in [("127.0.0.1:8001", "n1", said), ("evil.example:8001", "", "It serves.")] {
+            let answer = server.send(&format!("GET {path}"), &[("host", host)], "").json();
+            assert_eq!((&answer["node"], &answer["message"]), (&node.into(), &message.into()), "{path} {host}");
+        }
+    }
+    server.node.set_mood(Mood::Full);
+    let refused = server.send("GET /readyz", &[("host", "evil.example")], "");
+    assert_eq!(refused.problem(), (503, "DISK".to_owned()));
+    assert!(!refused.json()["message"].to_string().contains("n1"), "{}", refused.json());
 }
 
 #[test]
