@@ -155,6 +155,8 @@ pub const COMMAND_BYTES_MAX: usize = VALUE_BYTES_MAX + 16 * 1024 * 1024;
 /// Most bytes of what a client has proposed: a command with what goes with it, or a whole transaction. Checked before it is proposed, so that nothing behind it is
 /// ever too large: an entry has its header around it, a message other entries beside it.
 pub const BODY_BYTES_MAX: usize = COMMAND_BYTES_MAX + 1024 * 1024;
+/// Largest order to the council, in bytes: a map of all partitions with all of their voters has a part of it.
+pub const COUNCIL_ORDER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Largest message between nodes, in bytes.
 pub const PEER_MESSAGE_BYTES_MAX: usize = ENTRY_BYTES_MAX + 1024 * 1024;
 /// A write of so many bytes takes turns with others of its kind, so that small ones do not wait behind all of them.
@@ -237,6 +239,8 @@ pub const HOT_ENTRIES_PER_SECOND: u64 = 1000;
 pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// How long a client waits for an answer, unless configured otherwise.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest identifier of `DICTUM.ONCE`, in bytes.
+pub const ONCE_ID_BYTES_MAX: usize = 256;
 /// Most remembered outcomes of `DICTUM.ONCE`; the oldest is forgotten first.
 pub const ONCE_OUTCOMES_MAX: usize = 100_000;
 /// Most elements of collections that are gone which one entry of expiry reclaims; and most keys that it removes before version 8 of the cluster.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use base::PartitionId;
 use base::limits::{
-    ARGUMENTS_PLAIN_MAX, CONNECTION_OUTPUT_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, KEY_BYTES_MAX, WATCHED_KEYS_MAX,
+    ARGUMENTS_PLAIN_MAX, CONNECTION_OUTPUT_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, KEY_BYTES_MAX, ONCE_ID_BYTES_MAX,
+    WATCHED_KEYS_MAX,
 };
 use base::versions::Feature;
 use bytes::Bytes;
@@ -541,7 +542,9 @@ impl Node {
                 Some(Failure::Text("ERR DICTUM.ONCE is for commands that write"))
             }
             Ok(entry) if self.check_values(session.bucket, entry.spec, command).is_err() => Some(Failure::ValueTooLong),
-            Ok(_) if id.is_empty() || id.len() > 256 => Some(Failure::Text("ERR an identifier has 1 to 256 bytes")),
+            Ok(_) if id.is_empty() || id.len() > ONCE_ID_BYTES_MAX => {
+                Some(Failure::Text("ERR an identifier has 1 to 256 bytes"))
+            }
             Ok(_) => None,
         };
         if let Some(failure) = refused {

@@ -41,11 +41,13 @@ use crate::full_sync::{self, FullSyncs};
 use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::guesses::Guesses;
+use crate::intake::Nonsense;
 use crate::journal::Batch;
 use crate::keyring::Keyring;
 use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
+use crate::newcomers::{self, Newcomers};
 use crate::outcast::Outcast;
 use crate::outlived::Outlived;
 use crate::pace::Quickness;
@@ -205,6 +207,8 @@ pub struct Node {
     /// This node was removed from the cluster.
     pub(crate) is_removed: bool,
     pub(crate) outcast: Outcast,
+    pub(crate) nonsense: Nonsense,
+    pub(crate) newcomers: Newcomers,
     pub(crate) keyring: Keyring,
     /// Tokens that clients get when it is decided that these let nodes join.
     pub(crate) tokens_made: Vec<(ConnectionId, u64, String)>,
@@ -284,7 +288,7 @@ impl Node {
             Input::Ended { connection, all_read } => self.on_ended(connection, all_read),
             Input::Unread { connection, bytes, blocks } => self.on_unread(connection, bytes, blocks),
             Input::Closed { connection } => self.on_closed(connection),
-            Input::Met { peer, member } => self.on_met(peer, member),
+            Input::Met { peer, member } => newcomers::on_met(self, peer, member),
             Input::PeerUp { peer, terms } => self.on_peer_up(peer, terms),
             Input::PeerDown { peer } => self.on_peer_down(peer),
             Input::PeerMessage { peer, bytes } => {

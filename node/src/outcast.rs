@@ -9,12 +9,10 @@
 use std::time::Duration;
 
 use base::{NodeId, Time};
-use bytes::Bytes;
 
 use crate::council::COUNCIL;
 use crate::door::{Level, Planted};
 use crate::node::{Node, place_of};
-use crate::peer::PeerMessage;
 
 /// How long a node without a majority is told so before it ends. A node that starts needs a while until it hears the others.
 const BELIEVED_AFTER: Duration = Duration::from_secs(3);
@@ -122,12 +120,4 @@ fn has_living_majority(node: &Node) -> bool {
         **id == node.config.me || is_up && node.introduced.get(id) == Some(&true)
     };
     voters.iter().filter(is_alive).count() * 2 > voters.len()
-}
-
-/// The words by which a member of this node's cluster is told that it was removed: for the simulator, which forges them.
-#[must_use]
-pub fn farewell(node: &Node) -> Bytes {
-    let mut bytes = Vec::new();
-    PeerMessage::Farewell { cluster: node.cluster_name() }.encode(node.cluster_version(), &mut bytes);
-    bytes.into()
 }

@@ -121,6 +121,10 @@ pub enum Planted {
     LeftBehindBelieved,
     /// A node ends by the word of one member that it was removed, though its majority lives.
     FarewellBelieved,
+    /// A leader proposes what other nodes forward without reading it.
+    ForwardsUnread,
+    /// A replica promises whatever round it is asked for.
+    AnyRound,
     /// Writes that grow are taken though a disk is below its low mark.
     LowDiskGrows,
     /// Connections keep the rights that their users had when they logged in.

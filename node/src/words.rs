@@ -5,6 +5,7 @@ use crate::entry::Kind;
 use crate::router::ReadKind;
 use base::Revision;
 use base::limits::{VALUE_BYTES_MAX, WORK_DEFAULT, WORK_MIN};
+use bytes::Bytes;
 use data::spec::Flags;
 use data::{Permit, Slots};
 use wire::{ArgumentsRef, Malformed, Reader, Writer};
@@ -214,6 +215,18 @@ impl Terms {
             out.extend_from_slice(&LIMIT_MARK);
             Writer::new(out).u64(self.value_bytes_max as u64);
         }
+    }
+
+    /// The body of an entry with these terms, if its budget is beyond `work_max` units: with that one in its place.
+    pub(crate) fn lowered(&self, work_max: u64, body: &[u8]) -> Option<Bytes> {
+        if self.work_max <= work_max.max(WORK_DEFAULT) {
+            return None;
+        }
+        // Only behind its mark there is a budget, as the last of the terms.
+        let end = self.encoded_bytes(Flags::NONE);
+        let mut lowered = body.to_vec();
+        lowered.get_mut(end - 8..end)?.copy_from_slice(&work_max.max(WORK_DEFAULT).to_le_bytes());
+        Some(lowered.into())
     }
 
     /// The terms of an entry, and its body without them. Only what clients ask for has any; in another body the marks would be numbers.

@@ -52,6 +52,8 @@ pub enum Planted {
     VotersChangeAtOnce,
     /// Whoever asks whether it may begin anew is told that it may, whatever vote it has.
     LeavesTooSoon,
+    /// A replica promises whatever round it is asked for.
+    AnyRound,
 }
 
 /// Something that happened.

@@ -176,7 +176,8 @@ impl Replica {
             return;
         }
         if !granted {
-            if promised >= ballot {
+            // Behind the last of all rounds there is none.
+            if promised >= ballot && promised.round < u64::MAX {
                 // Somebody has seen a higher round: run above it next time.
                 let round = promised.round.saturating_add(1);
                 let next = Ballot { round, node: self.config.me };

@@ -31,6 +31,7 @@ pub mod catchup;
 pub mod confirm;
 pub mod door;
 pub mod election;
+pub mod far;
 pub mod handover;
 pub mod learners;
 pub mod log;

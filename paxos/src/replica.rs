@@ -31,11 +31,13 @@ pub(crate) struct Peer {
     pub heard: Option<(Ballot, Time)>,
     /// As it last said by the failure detector: see [`Replica::rests`].
     pub rests: Option<(Ballot, Position)>,
+    /// The highest round out of reach that it has spoken of: see [`crate::far`].
+    pub far: u64,
 }
 
 impl Peer {
     pub(crate) fn new(id: NodeId, now: Time) -> Peer {
-        Peer { id, up: false, since: now, leads: None, heard: None, rests: None }
+        Peer { id, up: false, since: now, leads: None, heard: None, rests: None, far: 0 }
     }
 }
 
@@ -139,6 +141,7 @@ pub const PROBES: &[&str] = &[
     "paxos: learner votes",
     "paxos: learner finds that it has voted",
     "paxos: replica without a vote begins anew",
+    "paxos: a round out of reach ignored",
 ];
 
 impl Replica {
@@ -246,7 +249,7 @@ impl Replica {
     }
 
     fn on_message(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Output>) {
-        if from == self.config.me || self.peer(from).is_none() {
+        if from == self.config.me || self.peer(from).is_none() || !self.may_have_come_to(from, message.round()) {
             return;
         }
         match message {

@@ -246,6 +246,7 @@ impl Chaos {
                         | Fault::Addresses
                         | Fault::Keys
                         | Fault::SecondProcess
+                        | Fault::Impostor
                         | Fault::DiskLow
                         | Fault::Users
                 );
@@ -321,6 +322,9 @@ impl Chaos {
         let mut doubles = Rng::new(options.seed ^ DOUBLES_DRAWN);
         let count = doubles.between(6, 24);
         plan.extend(draw_plan(&mut doubles, count, &DOUBLE_KINDS, founders, ends_at, &options.with, &has));
+        let mut impostors = Rng::new(options.seed ^ IMPOSTORS_DRAWN);
+        let count = impostors.between(2, 10);
+        plan.extend(draw_plan(&mut impostors, count, &IMPOSTOR_KINDS, nodes, ends_at, &options.with, &has));
         let mut low = Rng::new(options.seed ^ LOW_DRAWN);
         let count = low.between(3, 12);
         plan.extend(draw_plan(&mut low, count, &LOW_KINDS, nodes, ends_at, &options.with, &has));

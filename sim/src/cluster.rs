@@ -14,6 +14,7 @@ pub(crate) mod doubles;
 pub(crate) mod errands;
 mod faults;
 pub(crate) mod guests;
+mod impostors;
 mod keys;
 mod links;
 mod long_work;
@@ -65,6 +66,7 @@ use connections::{ClientEnd, Connection};
 pub use doubles::DoubleEvent;
 pub(crate) use doubles::PROBES as DOUBLE_PROBES;
 pub(crate) use guests::PROBES as GUEST_PROBES;
+pub(crate) use impostors::LIED as IMPOSTOR_LIED;
 pub(crate) use keys::PROBES as KEY_PROBES;
 pub(crate) use low_disks::PROBES as LOW_PROBES;
 pub(crate) use processes::SPACES_DROPPED;
@@ -252,6 +254,8 @@ pub struct Cluster<N> {
     next_connection: u64,
     planted: Option<Planted>,
     keys: keys::Keys,
+    /// In whose name somebody speaks.
+    impostor: Option<NodeId>,
     /// The audit trails of the machines.
     trails: BTreeMap<NodeId, trails::Trail>,
     operator: operator::Operator,
@@ -357,6 +361,7 @@ impl<N: Door> Cluster<N> {
             next_connection: 1,
             planted,
             keys: keys::Keys::default(),
+            impostor: None,
             trails: BTreeMap::new(),
             operator: operator::Operator::default(),
             revocations: guests::Revocations::default(),

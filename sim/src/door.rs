@@ -31,6 +31,11 @@ pub trait Door: Sized {
     fn farewell(&self) -> bytes::Bytes {
         bytes::Bytes::new()
     }
+    /// What somebody could say to this node in the name of a member that no longer runs, none of it true.
+    fn lies_of(&self, member: NodeId, seed: u64) -> Vec<bytes::Bytes> {
+        let _ = (member, seed);
+        Vec::new()
+    }
     /// Whether it speaks with a node of that number.
     fn knows(&self, peer: NodeId) -> bool {
         let _ = peer;
@@ -227,6 +232,10 @@ impl Door for node::Node {
 
     fn farewell(&self) -> bytes::Bytes {
         node::farewell(self)
+    }
+
+    fn lies_of(&self, member: NodeId, seed: u64) -> Vec<bytes::Bytes> {
+        node::lies_of(self, member, seed)
     }
 
     fn knows(&self, peer: NodeId) -> bool {

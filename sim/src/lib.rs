@@ -35,7 +35,13 @@ pub mod workload;
 /// What this crate itself counts of what was reached, so that it can tell what never was.
 #[must_use]
 pub fn probes() -> Vec<&'static str> {
-    let mut probes = vec![cluster::SPACES_DROPPED, cluster::QUOTA_REACHED, cluster::RESTORED, cluster::TRAIL_NOTED];
+    let mut probes = vec![
+        cluster::SPACES_DROPPED,
+        cluster::QUOTA_REACHED,
+        cluster::RESTORED,
+        cluster::TRAIL_NOTED,
+        cluster::IMPOSTOR_LIED,
+    ];
     probes.extend(cluster::PROBES);
     probes.extend(cluster::ADDRESS_PROBES);
     probes.extend(cluster::ALONE_PROBES);

@@ -1,6 +1,5 @@
 //! What follows on this node from who comes and goes: links, detectors, replicas' peers. And the end of a node that was removed.
 
-use base::limits::NODES_EVER_MAX;
 use base::versions::Feature;
 use base::{NodeId, PartitionId, Position};
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use super::{Node, PING_EVERY, place_of};
 use crate::bucket::{Bucket, BucketKind};
 use crate::council::{COUNCIL, Order};
 use crate::detector::Detector;
-use crate::door::{Level, Member, Nodes, Planted};
+use crate::door::{Level, Nodes, Planted};
 use crate::entry::Kind;
 use crate::lives::Claim;
 use crate::outcast;
@@ -34,17 +33,8 @@ impl Node {
         place_of(&self.groups, COUNCIL)
     }
 
-    /// Somebody is there of whom this node has not heard.
-    pub(super) fn on_met(&mut self, id: NodeId, member: Member) {
-        let may = id.0 < NODES_EVER_MAX && !self.registry.removed.contains(&id) && !self.registry.left_behind(id);
-        if may && self.roll.meet(id, member) {
-            self.probe("node: met an unknown node");
-            self.roll_told = false;
-            self.carry_out_changes(Changes { came: vec![id], ..Changes::default() });
-        }
-    }
-
-    fn carry_out_changes(&mut self, changes: Changes) {
+    /// Makes room for nodes that have come, and forgets those that went.
+    pub(crate) fn carry_out_changes(&mut self, changes: Changes) {
         let bound = self.roll.bound();
         if self.peers_out.len() < bound {
             self.peers_out.resize(bound, Vec::new());

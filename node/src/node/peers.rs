@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use base::limits::PAYLOAD_BYTES_TARGET;
 use base::versions::Feature;
 use base::{Ballot, NodeId, Position, WallTime};
 use bytes::Bytes;
@@ -12,11 +11,12 @@ use wire::FrameWriter;
 use super::pings::Taken;
 use super::{Node, news_of, place_of};
 use crate::door::{Level, LinkTerms, Planted};
-use crate::entry::{Life, Origin};
 use crate::group::{Group, Query};
+use crate::intake;
+use crate::newcomers;
 use crate::outcast::{self, Reason};
-use crate::peer::{Forwarded, PeerMessage, Ping};
-use crate::router::Ready;
+use crate::peer::{PeerMessage, Ping};
+use crate::router::{Asked, Ready};
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId, terms: LinkTerms) {
@@ -37,6 +37,7 @@ impl Node {
     }
 
     pub(super) fn on_peer_down(&mut self, peer: NodeId) {
+        newcomers::on_down(self, peer);
         if let Some(detector) = self.detectors.iter_mut().find(|detector| detector.peer == peer) {
             detector.on_cut();
         }
@@ -146,7 +147,7 @@ impl Node {
             }
             return;
         }
-        if self.roll.get(from).is_none() {
+        if self.roll.get(from).is_none() && !newcomers::believe(self, from) {
             if self.registry.removed.contains(&from) {
                 self.send_farewell(from);
             }
@@ -155,8 +156,7 @@ impl Node {
         let message = match PeerMessage::decode(bytes, self.version_with(from)) {
             Ok(message) => message,
             Err(_) => {
-                let name = self.name_of(from);
-                return self.event(Level::Error, format!("{name} sent a message that makes no sense; it is ignored"));
+                return intake::note_nonsense(self, from, "messages that make no sense");
             }
         };
         let message = match message {
@@ -210,7 +210,7 @@ impl Node {
             PeerMessage::Forward { life, floor, elsewhere, writes, .. } => {
                 let first = writes.first().map_or(u64::MAX, |write| write.sequence);
                 self.note_guest(g, from, life, elsewhere.then_some(first));
-                self.on_forward(g, from, life, floor, writes);
+                intake::on_forward(self, g, (from, life, floor), writes);
             }
             PeerMessage::Outcomes { life, outcomes, .. } => self.on_outcomes(g, life, outcomes),
             PeerMessage::Outlived { life, by, .. } => self.on_outlived(g, life, by),
@@ -224,13 +224,16 @@ impl Node {
             PeerMessage::Feed { feed, after, until, entries, .. } => self.on_feed(g, feed, (after, until), entries),
             PeerMessage::ReadIndex { ticket, vouches, .. } => self.on_read_index(g, from, ticket, vouches),
             PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
-            PeerMessage::Copies { ballot, copies, .. } => self.groups[g].copies.hear(ballot, copies),
+            PeerMessage::Copies { ballot, copies, .. } if self.may_lead(g, from, ballot) => {
+                self.groups[g].copies.hear(ballot, copies);
+            }
+            PeerMessage::Copies { .. } => {}
             PeerMessage::ReadIndexReply { ticket, position, clock, ballot, is_decided, .. } => {
                 if is_decided && self.groups[g].partition.replica.decided() < position {
                     let message = paxos::Message::Decided { ballot, decided: position };
                     self.step_replica(g, Step::Message { from, message });
                 }
-                self.on_read_index_reply(g, ticket, position, clock);
+                self.on_read_index_reply(g, from, ticket, position, clock);
             }
             PeerMessage::SnapshotOffer { transfer, position, ballot, .. } => {
                 self.on_snapshot_offer(g, (from, transfer), (position, ballot));
@@ -297,11 +300,16 @@ impl Node {
         }
     }
 
+    /// Whether a peer may lead under a ballot that it says. One that is believed takes the place of lower ones for as long as the process lives.
+    fn may_lead(&self, g: usize, peer: NodeId, ballot: Ballot) -> bool {
+        ballot.node == peer && self.groups[g].partition.replica.may_be_led_under(ballot)
+    }
+
     /// A peer that leads has said who has how much of a partition's log.
     fn hear_copies(&mut self, g: usize, from: NodeId) {
         let id = self.groups[g].id();
         if let Some(news) = self.news.get(&from).and_then(|ping| news_of(ping, id))
-            && let Some(ballot) = news.leads
+            && let Some(ballot) = news.leads.filter(|ballot| self.may_lead(g, from, *ballot))
         {
             let copies = news.copies.clone();
             let group = self.groups.get_mut_unwoken(g);
@@ -316,55 +324,6 @@ impl Node {
                 let text = format!("{} leads under ballot {ballot}", self.name_of(from));
                 self.event_about(g, Level::Info, &text);
             }
-        }
-    }
-
-    /// Writes of another node, for this one as the leader. Whatever is not taken now is sent again by its owner.
-    fn on_forward(&mut self, g: usize, from: NodeId, life: Life, floor: u64, writes: Vec<Forwarded>) {
-        let Group { partition, taken, taken_under, .. } = &mut self.groups[g];
-        let Some(ballot) = partition.replica.leads() else { return };
-        if *taken_under != Some(ballot) {
-            *taken_under = Some(ballot);
-            taken.clear();
-        }
-        let applied = partition.origins.last(from, life);
-        let place = match taken.iter().position(|(node, _, _)| *node == from) {
-            Some(place) => place,
-            None => {
-                taken.push((from, life, applied));
-                taken.len() - 1
-            }
-        };
-        let taken = &mut taken[place];
-        if taken.1 < life {
-            *taken = (from, life, applied);
-        }
-        if taken.1 != life || self.disk.is_full() || !self.clock.is_set() {
-            return;
-        }
-        self.clock.on_stamped();
-        let (time, clock) = (self.now.time, self.now.wall);
-        let version = self.entries_in;
-        for write in writes {
-            let taken = &self.groups[g].taken[place];
-            if write.sequence <= taken.2 {
-                continue;
-            }
-            if write.sequence > taken.2.max(floor.saturating_sub(1)).saturating_add(1) {
-                return self.probe("node: forwarded writes out of order");
-            }
-            let Group { partition, .. } = &mut self.groups[g];
-            if partition.proposed_bytes > 0 && partition.proposed_bytes + write.body.len() > PAYLOAD_BYTES_TARGET {
-                self.flush_proposed(g);
-            }
-            let Group { partition, taken, .. } = &mut self.groups[g];
-            let taken = &mut taken[place];
-            let origin = Origin { node: from, life, sequence: write.sequence, floor };
-            let seed = self.rng.next_u64();
-            if !partition.propose(time, clock, seed, write.kind, (version, origin), &write.body) {
-                return;
-            }
-            taken.2 = write.sequence;
         }
     }
 
@@ -407,11 +366,11 @@ impl Node {
         self.send(peer, &PeerMessage::ReadIndexReply { partition, ticket, position, clock, ballot, is_decided });
     }
 
-    fn on_read_index_reply(&mut self, g: usize, ticket: u64, position: Position, clock: WallTime) {
+    fn on_read_index_reply(&mut self, g: usize, from: NodeId, ticket: u64, position: Position, clock: WallTime) {
         let router = &mut self.groups[g].router;
-        let place = router.asked.iter().position(
-            |(asked, _, _)| matches!(asked, crate::router::Asked::Ticket { ticket: wanted, .. } if *wanted == ticket),
-        );
+        // Nobody answers but the leader that was asked.
+        let answers = |asked: &Asked| matches!(asked, Asked::Ticket { ballot, ticket: wanted } if *wanted == ticket && ballot.node == from);
+        let place = router.asked.iter().position(|(asked, _, _)| answers(asked));
         if let Some((_, asked_at, batch)) = place.and_then(|place| router.asked.remove(place)) {
             let asked_at = Some(asked_at);
             router.ready.push_back(Ready { position, clock, asked_at, batch });

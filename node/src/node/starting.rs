@@ -31,11 +31,13 @@ use crate::group::{DEFAULT_PARTITION, Group};
 use crate::groups::Groups;
 use crate::guesses::Guesses;
 use crate::image::RestoredState;
+use crate::intake::Nonsense;
 use crate::journal::{self, Batch, Rebuilt};
 use crate::keyring::Keyring;
 use crate::large::LargeWrites;
 use crate::lives::Lives;
 use crate::monitor::Monitors;
+use crate::newcomers::Newcomers;
 use crate::outcast::Outcast;
 use crate::outlived::Outlived;
 use crate::pace::Quickness;
@@ -82,6 +84,7 @@ fn settings(config: &Config, partition: PartitionId, founders: Vec<NodeId>, seed
         planted: match config.planted {
             Some(Planted::CountUnsyncedSelf) => Some(paxos::Planted::CountUnsyncedSelf),
             Some(Planted::TruncateDecided) => Some(paxos::Planted::TruncateDecided),
+            Some(Planted::AnyRound) => Some(paxos::Planted::AnyRound),
             Some(Planted::LeavesTooSoon) => Some(paxos::Planted::LeavesTooSoon),
             Some(Planted::VotersChangeAtOnce) => Some(paxos::Planted::VotersChangeAtOnce),
             _ => None,
@@ -217,6 +220,8 @@ impl Node {
             introduced: BTreeMap::new(),
             is_removed: false,
             outcast: Outcast::default(),
+            nonsense: Nonsense::default(),
+            newcomers: Newcomers::default(),
             keyring: Keyring::default(),
             tokens_made: Vec::new(),
             council_leads: Leads::default(),

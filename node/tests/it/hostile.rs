@@ -66,3 +66,34 @@ fn damaged_messages_never_make_a_node_panic() {
     assert!(sent > 10_000, "only {sent} damaged messages were sent");
     assert!(ended < 400, "some runs must go on to the end");
 }
+
+/// Somebody who has a member's key tells the others lies in its name, after its process has ended.
+#[test]
+fn lies_in_the_name_of_a_dead_member_harm_nobody() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::new(3);
+        for me in 0..3 {
+            assert_eq!(cluster.ask(me, &format!("SET k{me} v")), "+OK\r\n");
+        }
+        // The first of them leads.
+        cluster.stopped.push(2);
+        let lies: Vec<Vec<Bytes>> = (0..2).map(|me| node::lies_of(&cluster.nodes[me], base::NodeId(2), seed)).collect();
+        for (me, lies) in (0..).zip(lies) {
+            for bytes in lies {
+                cluster.give(me, node::Input::PeerMessage { peer: base::NodeId(2), bytes });
+            }
+        }
+        for me in 0..2 {
+            assert_eq!(cluster.ask(me, "INCR n"), format!(":{}\r\n", me + 1), "seed {seed}");
+            assert_eq!(cluster.ask(me, "MGET k0 k1 k2"), "*3\r\n$1\r\nv\r\n$1\r\nv\r\n$1\r\nv\r\n");
+        }
+        let mut probes = Vec::new();
+        for node in &mut cluster.nodes {
+            probes.extend(node.take_probes());
+        }
+        for probe in ["node: a forwarded write refused", "paxos: a round out of reach ignored"] {
+            assert!(probes.iter().any(|(name, _)| *name == probe), "{probe} {probes:?}");
+        }
+        assert_eq!(cluster.fatal, None);
+    }
+}

@@ -367,10 +367,11 @@ impl Peers {
         if let Some(old) = self.peers.get(&peer).and_then(|peer| peer.up) {
             self.drop_link(old, "the peer has made a new one", now, step);
         }
-        if !self.peers.contains_key(&peer) {
-            let member = Member { name: hello.node.clone(), peer_address: hello.address.clone() };
-            self.note_member(peer, member.clone(), now);
-            step(Input::Met { peer, member });
+        let is_known = self.peers.get(&peer).is_some_and(|peer| peer.member.is_some() || peer.is_removed);
+        self.peers.entry(peer).or_insert_with(|| Peer::new(None));
+        if !is_known {
+            // The node decides whether it is one. Until then it is called nowhere.
+            step(Input::Met { peer, member: Member { name: hello.node.clone(), peer_address: hello.address.clone() } });
         }
         let Some(link) = &mut self.links[place] else { return };
         link.stage = Stage::Up(peer);
@@ -414,7 +415,9 @@ impl Peers {
         if let Stage::Up(peer) = link.stage {
             self.busy.remove(place);
             log::info(&format!("lost the link to {}: {reason}", self.describe(peer)));
-            if let Some(state) = self.peers.get_mut(&peer) {
+            if self.peers.get(&peer).is_some_and(|state| state.member.is_none() && !state.is_removed) {
+                self.peers.remove(&peer);
+            } else if let Some(state) = self.peers.get_mut(&peer) {
                 state.up = None;
                 if now.since(link.since) >= STEADY {
                     state.backoff = BACKOFF_MIN;

@@ -36,7 +36,7 @@ use wire::Value;
 
 use crate::common::{Dev, NodeInfo, dictum, eventually, output, signal, wait_for, wait_for_end};
 use member::{Filter, Member, greetings, join_request, secret_in, speaks};
-use messages::{FORWARD, FORWARD_FROM_ELSEWHERE, HOSTILE_KEY, News, PAXOS, PING, Ping, all_kinds};
+use messages::{HOSTILE_KEY, News, PAXOS, PING, Ping, all_kinds};
 use witness::{Clients, Watched, expect_kept};
 
 const FRAMES: u64 = 3000;
@@ -181,12 +181,11 @@ fn plain_frames(scene: &mut Scene) -> Vec<Vec<u8>> {
 }
 
 /// Whether a damaged message may be sent by a member that otherwise keeps to the protocol. The others do harm today, and `one_member` tries each kind:
-/// replicas bear members that crash, and not members that lie about ballots and entries; a leader logs a forwarded write without reading it; a node believes a member about
-/// another's folder.
+/// replicas bear members that crash, and not members that lie about entries; a node believes a member about another's folder.
 fn is_borne(payload: &[u8]) -> bool {
     match payload.first() {
         _ if !fuzz_peer_message(payload) => true,
-        Some(&(PAXOS | FORWARD | FORWARD_FROM_ELSEWHERE)) => false,
+        Some(&PAXOS) => false,
         Some(&PING) => Ping::read(payload).is_some_and(|ping| ping.lives.is_empty()),
         _ => true,
     }

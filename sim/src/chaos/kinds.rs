@@ -127,6 +127,8 @@ pub enum Fault {
     Moves,
     /// A second process with the name of a node begins, with an empty folder or a copy of the node's. Only where it is asked for.
     SecondProcess,
+    /// A node is killed, and somebody speaks in its name before the others notice. Only where it is asked for.
+    Impostor,
     /// Machines get other addresses. Only where it is asked for.
     Addresses,
     /// Machines lose their nodes' keys, and operators have nodes change theirs. Only where it is asked for.
@@ -140,7 +142,7 @@ pub enum Fault {
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 67] = [
+pub const FAULTS: [Fault; 68] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -206,6 +208,7 @@ pub const FAULTS: [Fault; 67] = [
     Fault::Addresses,
     Fault::Keys,
     Fault::SecondProcess,
+    Fault::Impostor,
     Fault::DiskLow,
     Fault::Users,
 ];
@@ -264,6 +267,7 @@ impl Fault {
             Fault::Addresses => "addresses",
             Fault::Keys => "keys",
             Fault::SecondProcess => "second-process",
+            Fault::Impostor => "impostor",
             Fault::DiskLow => "disk-low",
             Fault::Users => "users",
             Fault::Hashes => "hashes",

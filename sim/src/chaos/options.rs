@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 69] = [
+pub const PLANTED: [(&str, Planted); 71] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -63,6 +63,8 @@ pub const PLANTED: [(&str, Planted); 69] = [
     ("key-untold", Planted::KeyUntold),
     ("keys-unheard", Planted::KeysUnheard),
     ("farewell-believed", Planted::FarewellBelieved),
+    ("forwards-unread", Planted::ForwardsUnread),
+    ("any-round", Planted::AnyRound),
     ("torn-is-damage", Planted::TornIsDamage),
     ("rights-kept", Planted::RightsKept),
     ("answers-before-all", Planted::AnswersBeforeAll),

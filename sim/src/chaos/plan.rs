@@ -59,6 +59,9 @@ pub(super) const KEY_KINDS: [(Fault, u64); 1] = [(Fault::Keys, 1)];
 pub(super) const DOUBLE_KINDS: [(Fault, u64); 1] = [(Fault::SecondProcess, 1)];
 
 /// And another one.
+pub(super) const IMPOSTOR_KINDS: [(Fault, u64); 1] = [(Fault::Impostor, 1)];
+
+/// And another one.
 pub(super) const LOW_KINDS: [(Fault, u64); 1] = [(Fault::DiskLow, 1)];
 
 /// And another one.
@@ -84,6 +87,7 @@ pub(super) const AWAY_DRAWN: u64 = 0xf01d_0a3a;
 pub(super) const WILD_DRAWN: u64 = 0x0c10_c4a7;
 pub(super) const ADDRESSES_DRAWN: u64 = 0xadd2_e55e;
 pub(super) const DOUBLES_DRAWN: u64 = 0x0d0b_1e5a;
+pub(super) const IMPOSTORS_DRAWN: u64 = 0x1e_ec0d;
 pub(super) const LOW_DRAWN: u64 = 0xd15c_0104;
 pub(super) const KEYS_DRAWN: u64 = 0x6e75_91d7;
 pub(super) const USERS_DRAWN: u64 = 0x05e2_ac15;

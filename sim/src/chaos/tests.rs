@@ -54,6 +54,7 @@ fn every_fault_is_drawn_sometimes() {
         Fault::Addresses,
         Fault::Keys,
         Fault::SecondProcess,
+        Fault::Impostor,
         Fault::DiskLow,
         Fault::Users,
     ];

@@ -183,6 +183,7 @@ impl<N: Door> Cluster<N> {
             Fault::FolderAway => self.take_folder_away(node, rng),
             Fault::WildClock => self.set_clock_wild(node, rng),
             Fault::SecondProcess => self.start_second_process(node, duration, rng),
+            Fault::Impostor => self.speak_as(node, duration, rng),
             Fault::Keys => self.change_key(node, duration, rng),
             Fault::Addresses => self.give_addresses(node, duration, rng),
             Fault::Users => self.change_users(node, rng),

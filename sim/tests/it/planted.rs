@@ -403,6 +403,16 @@ fn removed_by_the_word_of_one() {
 }
 
 #[test]
+fn forwards_unread() {
+    is_found(Planted::ForwardsUnread, 20, &[Fault::Impostor]);
+}
+
+#[test]
+fn any_round() {
+    is_found(Planted::AnyRound, 20, &[Fault::Impostor]);
+}
+
+#[test]
 fn scripts_unjudged() {
     is_found_by(Planted::ScriptsUnjudged, 20, &[Fault::Users], "rights");
 }

@@ -306,7 +306,7 @@ pub fn greetings(member: &Member, targets: &[String], frames: u64, rng: &mut Rng
         let place = rng.below(targets.len() as u64) as usize;
         let target = targets[place].as_str();
         let (heard, must_be_refused) = match rng.below(8) {
-            0 | 1 => (member.greets(target, &borne(damage(&own, &own, rng), &own)), false),
+            0 | 1 => (member.greets(target, &damage(&own, &own, rng)), false),
             2 => (member.greets(target, &encoded(&of_other_versions(&member.hello, rng))), false),
             // The receiver's own name is one of them.
             3 | 4 => {
@@ -319,7 +319,7 @@ pub fn greetings(member: &Member, targets: &[String], frames: u64, rng: &mut Rng
             _ => {
                 let mut request = Vec::new();
                 join_request("n9", rng).encode(&mut request);
-                (member.greets(target, &borne(damage(&request, &own, rng), &request)), false)
+                (member.greets(target, &damage(&request, &own, rng)), false)
             }
         };
         if let Some(heard) = heard.filter(|_| must_be_refused) {
@@ -339,13 +339,6 @@ fn encoded(hello: &Hello) -> Vec<u8> {
     let mut payload = Vec::new();
     hello.encode(&mut payload);
     payload
-}
-
-/// A damaged first frame, or the one that it was made from: where the damage has made another number, which does harm today: see `one_member`.
-fn borne(damaged: Vec<u8>, original: &[u8]) -> Vec<u8> {
-    let has_other_number = |hello: &Hello| Hello::decode(original).is_ok_and(|own| own.id != hello.id);
-    let does_harm = Hello::decode(&damaged).is_ok_and(|hello| has_other_number(&hello));
-    if does_harm { original.to_vec() } else { damaged }
 }
 
 /// A request to join by a node of this name, without a token.

@@ -8,7 +8,7 @@ pub const PAXOS: u8 = 2;
 pub const FORWARD: u8 = 3;
 pub const FAREWELL: u8 = 16;
 pub const LEFT_BEHIND: u8 = 17;
-pub const FORWARD_FROM_ELSEWHERE: u8 = 18;
+const FORWARD_FROM_ELSEWHERE: u8 = 18;
 /// A key that hostile frames would write.
 pub const HOSTILE_KEY: &str = "hostile";
 /// The role of a follower.
