@@ -15,35 +15,36 @@ use crate::door::Member;
 use crate::node::{Node, place_of};
 use crate::roll::Changes;
 
-/// For so long a node hears of no leader before it believes somebody of whom it knows nothing. Elections are over sooner.
+/// For so long a node knows of no leader before it believes somebody of whom it knows nothing. Elections are over sooner.
 const BELIEVED_AFTER: Duration = Duration::from_secs(3);
-/// Newcomers send pings much more often: if nobody has asked for so long, a leader may have come and gone.
-const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomers {
     /// Those that are linked, and not believed yet. There is one for each number at the most.
     linked: BTreeMap<NodeId, Member>,
-    /// Since when this node knows of no leader, and when that was last looked at.
-    leaderless: Option<(Time, Time)>,
+    /// Since when this node knows of no leader, if anybody is linked.
+    leaderless: Option<Time>,
 }
 
 impl Newcomers {
-    /// Whether the node has known of no leader for long.
-    fn are_needed(&mut self, has_leader: bool, now: Time) -> bool {
-        let since = self.leaderless.filter(|(_, last)| now.since(*last) <= ASKED_AGAIN_WITHIN);
-        let since = since.map_or(now, |(since, _)| since);
-        self.leaderless = (!has_leader).then_some((since, now));
-        !has_leader && now.since(since) >= BELIEVED_AFTER
+    /// Those that are to be believed now.
+    fn take(&mut self, has_leader: bool, now: Time) -> BTreeMap<NodeId, Member> {
+        if has_leader || self.linked.is_empty() {
+            self.leaderless = None;
+            return BTreeMap::new();
+        }
+        let since = *self.leaderless.get_or_insert(now);
+        if now.since(since) < BELIEVED_AFTER { BTreeMap::new() } else { std::mem::take(&mut self.linked) }
     }
 }
 
 /// Somebody has greeted this node whom it does not know.
 pub(crate) fn on_met(node: &mut Node, id: NodeId, member: Member) {
-    if id.0 < NODES_EVER_MAX {
+    let is_out = node.registry.removed.contains(&id) || node.registry.left_behind(id);
+    if id.0 < NODES_EVER_MAX && !is_out {
+        node.probe("node: an unknown node not taken at its word");
         node.newcomers.linked.insert(id, member);
-        believe(node, id);
     }
 }
 
@@ -52,24 +53,19 @@ pub(crate) fn on_down(node: &mut Node, id: NodeId) {
     node.newcomers.linked.remove(&id);
 }
 
-/// Takes a newcomer for a node of the cluster, unless this node hears from others who is. Returns whether it does.
-pub(crate) fn believe(node: &mut Node, id: NodeId) -> bool {
-    let is_out = node.registry.removed.contains(&id) || node.registry.left_behind(id);
-    if is_out || !node.newcomers.linked.contains_key(&id) {
-        return false;
+/// Takes newcomers for nodes of the cluster, where nobody else has told this node for long who is one. In each turn.
+pub(crate) fn tick(node: &mut Node) {
+    if node.newcomers.linked.is_empty() {
+        return;
     }
     let has_leader = place_of(&node.groups, COUNCIL).is_some_and(|g| node.leader_of(g).is_some());
-    if !node.newcomers.are_needed(has_leader, node.now.time) {
-        node.probe("node: an unknown node not taken at its word");
-        return false;
+    for (id, member) in node.newcomers.take(has_leader, node.now.time) {
+        if node.roll.meet(id, member) {
+            node.probe("node: met an unknown node");
+            node.roll_told = false;
+            node.carry_out_changes(Changes { came: vec![id], ..Changes::default() });
+        }
     }
-    let Some(member) = node.newcomers.linked.remove(&id) else { return false };
-    if node.roll.meet(id, member) {
-        node.probe("node: met an unknown node");
-        node.roll_told = false;
-        node.carry_out_changes(Changes { came: vec![id], ..Changes::default() });
-    }
-    true
 }
 
 #[cfg(test)]
@@ -77,18 +73,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newcomers_are_needed_where_no_leader_is_known_for_long() {
+    fn newcomers_are_believed_where_no_leader_is_known_for_long() {
         let mut newcomers = Newcomers::default();
-        let mut ask =
-            |ms: u64, has_leader| newcomers.are_needed(has_leader, Time::default() + Duration::from_millis(ms));
-        for ms in (0..3000).step_by(500) {
-            assert!(!ask(ms, false), "{ms}");
-        }
-        assert!(ask(3000, false) && !ask(3500, true) && !ask(4000, false));
-        assert!(!ask(6000, false), "nobody has asked in between");
-        for ms in (6500..9000).step_by(500) {
-            assert!(!ask(ms, false), "{ms}");
-        }
-        assert!(ask(9000, false));
+        let member = Member { name: "n9".to_owned(), peer_address: "n9:9001".to_owned() };
+        newcomers.linked.insert(NodeId(8), member);
+        let at = |ms: u64| Time::default() + Duration::from_millis(ms);
+        assert!(newcomers.take(false, at(0)).is_empty() && newcomers.take(false, at(2999)).is_empty());
+        // A leader has come, and gone.
+        assert!(newcomers.take(true, at(3000)).is_empty());
+        assert!(newcomers.take(false, at(4000)).is_empty() && newcomers.take(false, at(6999)).is_empty());
+        assert!(newcomers.take(false, at(7000)).contains_key(&NodeId(8)));
+        assert!(newcomers.take(false, at(20_000)).is_empty(), "once");
+        assert_eq!(newcomers.leaderless, None);
     }
 }

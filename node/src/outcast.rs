@@ -1,11 +1,14 @@
 //! The end of a node that is out: the council has removed it, or one node has gone on without it (`dictum unsafe-recover`).
 //!
 //! A node that follows the council's log reads there that it was removed, and ends. A node that was away does not: the members tell it in answer to its messages. One
-//! member that is mistaken, or is not what it seems, must not end another one with such a word. So the word counts only if this node hears no majority of those that vote
-//! in the council, for [`BELIEVED_AFTER`]. A node that is out hears none, as the members do not ping it.
+//! member that is mistaken, or is not what it seems, must not end another one with such a word. So the word counts
+//! 1. if a majority of those that vote in the council say so: a node that was removed in order ends at once, as it can serve nobody;
+//! 2. or if this node hears no majority of them, for [`BELIEVED_AFTER`]. A node that is out hears none, as the members do not ping it.
 //!
-//! One that hears a majority all the same goes on, and its operator is told: there is nothing that a living majority could have lost.
+//! One that hears a majority all the same goes on, and its operator is told: there is nothing that a living majority could have lost. (A moment later, as the majority may
+//! be about to say the same.)
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{NodeId, Time};
@@ -18,6 +21,9 @@ use crate::node::{Node, place_of};
 const BELIEVED_AFTER: Duration = Duration::from_secs(3);
 /// A word that does not come again within this time counts no more: those who say it repeat it with each ping.
 const SAID_AGAIN_WITHIN: Duration = Duration::from_secs(1);
+
+/// If the others have not said so by then, the operator is told that one has.
+const OTHERS_SAY_SO_WITHIN: Duration = Duration::from_millis(500);
 
 /// Why a node is out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +43,10 @@ struct Word {
     /// Since when it was said while this node heard no majority, and when it was said last.
     since: Option<Time>,
     last: Option<Time>,
-    /// The operator was told that it is ignored.
+    /// When each has said so last.
+    said: BTreeMap<NodeId, Time>,
+    /// Since when it is ignored, and whether the operator was told.
+    ignored_since: Option<Time>,
     is_ignored: bool,
 }
 
@@ -48,11 +57,19 @@ pub(crate) fn on_word(node: &mut Node, by: NodeId, reason: Reason) {
         Reason::Removed => Planted::FarewellBelieved,
         Reason::LeftBehind => Planted::LeftBehindBelieved,
     };
+    node.outcast.0[reason as usize].said.insert(by, time);
+    if is_said_by_most(node, reason) {
+        return match reason {
+            Reason::Removed => end_as_removed(node),
+            Reason::LeftBehind => end_as_left_behind(node, by),
+        };
+    }
     let is_ignored = has_living_majority(node) && node.config.planted != Some(believes);
     let word = &mut node.outcast.0[reason as usize];
     if is_ignored {
         word.since = None;
-        if !std::mem::replace(&mut word.is_ignored, true) {
+        let since = *word.ignored_since.get_or_insert(time);
+        if time.since(since) >= OTHERS_SAY_SO_WITHIN && !std::mem::replace(&mut word.is_ignored, true) {
             ignore(node, by, reason);
         }
         return;
@@ -68,6 +85,15 @@ pub(crate) fn on_word(node: &mut Node, by: NodeId, reason: Reason) {
         Reason::Removed => end_as_removed(node),
         Reason::LeftBehind => end_as_left_behind(node, by),
     }
+}
+
+/// True if most of those that vote in the council have said so a moment ago.
+fn is_said_by_most(node: &Node, reason: Reason) -> bool {
+    let Some(g) = place_of(&node.groups, COUNCIL) else { return false };
+    let (voters, time) = (node.voters_of(g), node.now.time);
+    let said = &node.outcast.0[reason as usize].said;
+    let says = |id: &&NodeId| said.get(id).is_some_and(|at| time.since(*at) <= SAID_AGAIN_WITHIN);
+    voters.iter().filter(says).count() * 2 > voters.len()
 }
 
 fn ignore(node: &mut Node, by: NodeId, reason: Reason) {

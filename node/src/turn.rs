@@ -27,6 +27,7 @@ use crate::door::{ConnectionId, JournalWrite, Level, Outbox, Planted, Rubbish};
 use crate::entry::Kind;
 use crate::group::Group;
 use crate::keyring;
+use crate::newcomers;
 use crate::node::{Node, Stopping, TICK_EVERY};
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
@@ -281,6 +282,7 @@ impl Node {
         self.lead_council();
         self.tick_step_over();
         self.tell_settled();
+        newcomers::tick(self);
         self.tell_zone();
         self.tell_address();
         keyring::tell(self);

@@ -147,7 +147,7 @@ impl Node {
             }
             return;
         }
-        if self.roll.get(from).is_none() && !newcomers::believe(self, from) {
+        if self.roll.get(from).is_none() {
             if self.registry.removed.contains(&from) {
                 self.send_farewell(from);
             }

@@ -304,6 +304,27 @@ fn nobody_is_removed_by_the_word_of_one() {
     assert!(cluster.stopped.contains(&2));
 }
 
+/// The others listen to a node no more as soon as they know that it was removed, perhaps before it knows that itself. It hears so from most of them, and needs no three seconds.
+#[test]
+fn a_node_ends_by_the_word_of_most_at_once() {
+    let mut cluster = three();
+    let say = |cluster: &mut Cluster, by: u16| {
+        let words = node::farewell(&cluster.nodes[2]);
+        cluster.give(2, Input::PeerMessage { peer: NodeId(by), bytes: words });
+        cluster.pass();
+    };
+    // Not by the words of one, however often, nor by words that were said at other times.
+    for by in [0, 0, 1] {
+        for _ in 0..300 {
+            cluster.pass();
+        }
+        say(&mut cluster, by);
+    }
+    assert!(cluster.stopped.is_empty());
+    say(&mut cluster, 0);
+    assert!(cluster.stopped.contains(&2), "the other one has said so a moment ago");
+}
+
 /// Whoever has started since a node was removed knows no number as high as its: it is told all the same.
 #[test]
 fn a_removed_node_is_told_so_by_those_who_have_started_since() {
