@@ -196,8 +196,9 @@ pub(crate) fn read(place: Place, floor: u64, write: &Forwarded) -> Result<Option
         return Err(No("a write that is too large"));
     }
     match kind {
-        // Wherever there is a log, time goes back in it and states are compared.
-        Kind::Time | Kind::Compare | Kind::Expire => Ok(None),
+        // Wherever there is a log, time goes back in it and states are compared. An expiry has a time in it, the others nothing.
+        Kind::Time | Kind::Compare | Kind::Expire if write.body.len() <= 8 => Ok(None),
+        Kind::Time | Kind::Compare | Kind::Expire => Err(No("an entry that has more in it than there is to say")),
         // Nor is such a message read.
         Kind::Void => Err(No("an entry in place of another one")),
         _ if (kind == Kind::Council) != place.is_council => Err(No("a write that belongs to another log")),

@@ -45,9 +45,9 @@ struct Word {
     last: Option<Time>,
     /// When each has said so last.
     said: BTreeMap<NodeId, Time>,
-    /// Since when it is ignored, and whether the operator was told.
-    ignored_since: Option<Time>,
-    is_ignored: bool,
+    /// Whose word is ignored, and since when; and whether the operator was told.
+    ignored: Option<(NodeId, Time)>,
+    is_told: bool,
 }
 
 /// A member says that this node is out.
@@ -68,10 +68,7 @@ pub(crate) fn on_word(node: &mut Node, by: NodeId, reason: Reason) {
     let word = &mut node.outcast.0[reason as usize];
     if is_ignored {
         word.since = None;
-        let since = *word.ignored_since.get_or_insert(time);
-        if time.since(since) >= OTHERS_SAY_SO_WITHIN && !std::mem::replace(&mut word.is_ignored, true) {
-            ignore(node, by, reason);
-        }
+        word.ignored.get_or_insert((by, time));
         return;
     }
     // A word of long ago has nothing to do with this one.
@@ -84,6 +81,20 @@ pub(crate) fn on_word(node: &mut Node, by: NodeId, reason: Reason) {
     match reason {
         Reason::Removed => end_as_removed(node),
         Reason::LeftBehind => end_as_left_behind(node, by),
+    }
+}
+
+/// Tells the operator of a word that the others have not said by now. In each turn.
+pub(crate) fn tick(node: &mut Node) {
+    for reason in [Reason::Removed, Reason::LeftBehind] {
+        let word = &mut node.outcast.0[reason as usize];
+        if let Some((by, since)) = word.ignored.filter(|_| !word.is_told)
+            && node.now.time.since(since) >= OTHERS_SAY_SO_WITHIN
+            && !node.is_removed
+        {
+            word.is_told = true;
+            ignore(node, by, reason);
+        }
     }
 }
 

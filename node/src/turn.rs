@@ -29,6 +29,7 @@ use crate::group::Group;
 use crate::keyring;
 use crate::newcomers;
 use crate::node::{Node, Stopping, TICK_EVERY};
+use crate::outcast;
 use crate::partition::Partition;
 use crate::peer::PeerMessage;
 use crate::reply;
@@ -283,6 +284,7 @@ impl Node {
         self.tick_step_over();
         self.tell_settled();
         newcomers::tick(self);
+        outcast::tick(self);
         self.tell_zone();
         self.tell_address();
         keyring::tell(self);

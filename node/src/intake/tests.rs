@@ -80,6 +80,9 @@ fn what_no_replica_could_apply_is_refused() {
         (BUCKET, Kind::Evict, Eviction::encode(9, &[(data::Blob::new(&long), Revision(3))]).to_vec()),
         (BUCKET, Kind::Void, Vec::new()),
         (OF_COUNCIL, Kind::Void, Vec::new()),
+        (BUCKET, Kind::Compare, vec![0; 9]),
+        (OF_COUNCIL, Kind::Time, vec![0; 9]),
+        (BUCKET, Kind::Expire, vec![0; 9]),
         // Each log has its own kinds.
         (OF_COUNCIL, Kind::Command, set),
         (BUCKET, Kind::Council, Order::Drop { name: "b".to_owned(), id: BucketId(3) }.encode()),
