@@ -1,4 +1,4 @@
-//! What somebody could say to a node in the name of a member that is dead: for the simulator and tests.
+//! Lies that somebody could tell a node in the name of a dead member: for the simulator and tests.
 //!
 //! All of it is well-formed as a message and a lie in what it says. None of it may end the node, keep it from having a leader, or change what clients are answered.
 
@@ -13,7 +13,9 @@ use crate::peer::{Forwarded, PeerMessage};
 use crate::registry::Change;
 
 /// Bodies of writes that no replica can apply, or must not: see [`crate::intake`].
-const BODIES: [(Kind, &[u8]); 7] = [
+const BODIES: [(Kind, &[u8]); 8] = [
+    // No word at all: replicas answer it.
+    (Kind::Command, &[0, 0, 0, 0]),
     // Five words, of which none is there.
     (Kind::Command, &[5, 0, 0, 0]),
     (Kind::Command, &[0xfe, 0xff, 0xff, 0xff, 1]),
@@ -24,7 +26,7 @@ const BODIES: [(Kind, &[u8]); 7] = [
     (Kind::Council, &[0]),
 ];
 
-/// Lies of a member that no longer runs, for this node.
+/// Lies for this node, in the name of a member that no longer runs.
 #[must_use]
 pub fn lies_of(node: &Node, member: NodeId, seed: u64) -> Vec<Bytes> {
     let mut rng = Rng::new(seed);

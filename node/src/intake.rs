@@ -1,4 +1,4 @@
-//! What a member may put into the log by way of the leader.
+//! Reads the writes that other nodes forward to the leader, before they come into the log.
 //!
 //! A node checks its clients' commands before it proposes them, and the leader proposes what other nodes forward. An entry that no replica can apply ends all of them, at
 //! each start again. So the leader reads a forwarded write before it proposes it: one member with a bug, or in somebody else's hands, must not be able to do that.
@@ -39,7 +39,7 @@ const WAITED_FOR_MAX: u64 = 4 * OUTSTANDING_REQUESTS_MAX as u64;
 /// The name of a command that there is not.
 const REFUSED_COMMAND: &[u8] = b"refused-by-the-leader";
 
-/// What members have sent that makes no sense. The operator hears of it once a minute, of each member.
+/// Counts messages of members that make no sense. The operator hears of each member once a minute.
 #[derive(Debug, Default)]
 pub(crate) struct Nonsense(BTreeMap<NodeId, Told>);
 
@@ -51,7 +51,7 @@ struct Told {
 }
 
 impl Nonsense {
-    /// Whether to tell of one more, and how many were not told of before.
+    /// Counts one more. If the operator is to be told now: how many he was not told of before.
     fn note(&mut self, of: NodeId, now: Time) -> Option<u64> {
         match self.0.get_mut(&of) {
             Some(told) if now.since(told.at) < TOLD_EVERY => {
@@ -76,7 +76,7 @@ pub(crate) fn note_nonsense(node: &mut Node, from: NodeId, what: &str) {
     );
 }
 
-/// What the leader knows of the partition for which writes come.
+/// The leader's side: the partition that the writes are for, and the versions that go for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// It is the council.
@@ -99,10 +99,14 @@ pub(crate) enum Refused {
     /// No node of this program sends it.
     Nonsense(&'static str),
 }
-use Refused::{Nonsense as No, NotNow, Stale};
+use Refused::{NotNow, Stale};
 
-/// What is proposed in place of a write that is refused. No version has such a command, so each replica answers that it is unknown, and changes nothing; and what its node
-/// has numbered behind it is taken.
+fn nonsense(what: &'static str) -> Refused {
+    Refused::Nonsense(what)
+}
+
+/// The entry that the leader proposes in place of a refused write. No version has such a command, so each replica answers that it is unknown, and changes nothing. The
+/// leader can take the writes that the same node has numbered behind it.
 pub(crate) fn in_place_of_refused() -> (Kind, Bytes) {
     (Kind::Command, Bytes::copy_from_slice(Arguments::from_words([REFUSED_COMMAND]).encoding()))
 }
@@ -193,21 +197,21 @@ pub(crate) fn read(place: Place, floor: u64, write: &Forwarded) -> Result<Option
     }
     let longest = if place.is_council { COUNCIL_ORDER_BYTES_MAX } else { BODY_BYTES_MAX };
     if write.body.len() > longest {
-        return Err(No("a write that is too large"));
+        return Err(nonsense("a write that is too large"));
     }
     match kind {
         // Wherever there is a log, time goes back in it and states are compared. An expiry has a time in it, the others nothing.
         Kind::Time | Kind::Compare | Kind::Expire if write.body.len() <= 8 => Ok(None),
-        Kind::Time | Kind::Compare | Kind::Expire => Err(No("an entry that has more in it than there is to say")),
+        Kind::Time | Kind::Compare | Kind::Expire => Err(nonsense("an entry that has more in it than there is to say")),
         // Nor is such a message read.
-        Kind::Void => Err(No("an entry in place of another one")),
-        _ if (kind == Kind::Council) != place.is_council => Err(No("a write that belongs to another log")),
+        Kind::Void => Err(nonsense("an entry in place of another one")),
+        _ if (kind == Kind::Council) != place.is_council => Err(nonsense("a write that belongs to another log")),
         Kind::Council => check_order(place, &write.body).map(|()| None),
         Kind::Evict => check_eviction(&write.body).map(|()| None),
         Kind::Command | Kind::Transaction | Kind::Once => {
             let (terms, body) =
-                Terms::split(kind, &write.body).map_err(|_| No("a write whose terms cannot be read"))?;
-            words::permit_of_write(kind, body).map_err(|_| No("a write whose rights cannot be read"))?;
+                Terms::split(kind, &write.body).map_err(|_| nonsense("a write whose terms cannot be read"))?;
+            words::permit_of_write(kind, body).map_err(|_| nonsense("a write whose rights cannot be read"))?;
             check_commands(place, kind, body)?;
             // A budget that was lowered just now is no lie: the write gets that of today.
             Ok(terms.lowered(place.work_max, &write.body))
@@ -216,43 +220,43 @@ pub(crate) fn read(place: Place, floor: u64, write: &Forwarded) -> Result<Option
 }
 
 fn check_order(place: Place, body: &[u8]) -> Result<(), Refused> {
-    let order = Order::decode(body).map_err(|_| No("an order to the council that cannot be read"))?;
+    let order = Order::decode(body).map_err(|_| nonsense("an order to the council that cannot be read"))?;
     match order {
         // Its leader orders that itself, once it has heard of all nodes that they speak it.
         Order::Nodes(Change::Version { .. }) => Err(Stale),
         // `dictum unsafe-recover` writes it into the log of a node that is stopped.
-        Order::Alone { .. } => Err(No("an order to go on alone")),
-        _ if order.version() > place.newest => Err(No("an order to the council of a version that nobody speaks")),
+        Order::Alone { .. } => Err(nonsense("an order to go on alone")),
+        _ if order.version() > place.newest => Err(nonsense("an order to the council of a version that nobody speaks")),
         _ if order.version() > place.version => Err(NotNow),
         _ => Ok(()),
     }
 }
 
 fn check_eviction(body: &[u8]) -> Result<(), Refused> {
-    let eviction = Eviction::decode(body).map_err(|_| No("a list of keys to evict that cannot be read"))?;
+    let eviction = Eviction::decode(body).map_err(|_| nonsense("a list of keys to evict that cannot be read"))?;
     let fits = eviction.victims.iter().all(|(key, _)| key.len() <= KEY_BYTES_MAX);
-    if fits { Ok(()) } else { Err(No("a key to evict that is too long")) }
+    if fits { Ok(()) } else { Err(nonsense("a key to evict that is too long")) }
 }
 
 fn check_commands(place: Place, kind: Kind, body: &[u8]) -> Result<(), Refused> {
     match kind {
         Kind::Once => {
-            let (id, words) = words::decode_once(body).map_err(|_| No("a command that cannot be read"))?;
+            let (id, words) = words::decode_once(body).map_err(|_| nonsense("a command that cannot be read"))?;
             if !(1..=ONCE_ID_BYTES_MAX).contains(&id.len()) {
-                return Err(No("an identifier that is empty or too long"));
+                return Err(nonsense("an identifier that is empty or too long"));
             }
             check_words(place, &words)
         }
         Kind::Transaction => {
             let (watches, commands) =
-                words::decode_transaction(body).map_err(|_| No("a transaction that cannot be read"))?;
+                words::decode_transaction(body).map_err(|_| nonsense("a transaction that cannot be read"))?;
             if watches.iter().any(|(key, _)| key.len() > KEY_BYTES_MAX) {
-                return Err(No("a watched key that is too long"));
+                return Err(nonsense("a watched key that is too long"));
             }
             commands.iter().try_for_each(|words| check_words(place, words))
         }
         _ => {
-            let words = Words::decode(body).map_err(|_| No("a command that cannot be read"))?;
+            let words = Words::decode(body).map_err(|_| nonsense("a command that cannot be read"))?;
             check_words(place, &words)
         }
     }
@@ -263,9 +267,9 @@ fn check_words(place: Place, words: &Words<'_>) -> Result<(), Refused> {
     if words.len() > ARGUMENTS_PLAIN_MAX && !Feature::ManyWords.is_in(place.version) {
         return Err(NotNow);
     }
-    // Whether there is such a command, and whether it makes sense, is answered when it is applied.
+    // Replicas answer that a command is unknown, or makes no sense, when they apply it.
     let Some(entry) = words.first().and_then(|name| data::lookup(name)) else { return Ok(()) };
-    data::check_keys(entry.spec, words).map_err(|_| No("a key that is too long"))
+    data::check_keys(entry.spec, words).map_err(|_| nonsense("a key that is too long"))
 }
 
 #[cfg(test)]

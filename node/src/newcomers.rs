@@ -1,8 +1,8 @@
 //! Nodes that have greeted this one and of which the council's registry says nothing here (yet).
 //!
-//! A node that follows the council's leader hears from the log who is there. It takes nobody's own word for it: whoever has a member's key could make nodes that there are
-//! not, and have their addresses called. One that has followed no leader for a while may have been away for so long that it knows none of those that vote by now. It listens to whoever
-//! calls it, for only they can tell.
+//! A node that follows the council's leader reads the list of nodes from the log. It takes nobody's own word for being one: a holder of a member's key could make up nodes, and
+//! have any address called. A node that has followed no leader for a while may have been away for so long that it knows none of today's voters. It listens to every node
+//! that calls it, for only they can tell.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::door::Member;
 use crate::node::{Node, place_of};
 use crate::roll::Changes;
 
-/// For so long a node knows of no leader before it believes somebody of whom it knows nothing. Elections are over sooner.
+/// A node believes a newcomer after it has known of no leader for so long. Elections are over sooner.
 const BELIEVED_AFTER: Duration = Duration::from_secs(3);
 
 /// See the file's head.
@@ -39,7 +39,7 @@ impl Newcomers {
     }
 }
 
-/// Somebody has greeted this node whom it does not know.
+/// A node with an unknown number has greeted this one.
 pub(crate) fn on_met(node: &mut Node, id: NodeId, member: Member) {
     let is_out = node.registry.removed.contains(&id) || node.registry.left_behind(id);
     if id.0 < NODES_EVER_MAX && !is_out {
@@ -53,7 +53,7 @@ pub(crate) fn on_down(node: &mut Node, id: NodeId) {
     node.newcomers.linked.remove(&id);
 }
 
-/// Takes newcomers for nodes of the cluster, where nobody else has told this node for long who is one. In each turn.
+/// Takes newcomers for nodes of the cluster, if this node has followed no leader for long. In each turn.
 pub(crate) fn tick(node: &mut Node) {
     if node.newcomers.linked.is_empty() {
         return;

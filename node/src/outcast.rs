@@ -5,8 +5,8 @@
 //! 1. if a majority of those that vote in the council say so: a node that was removed in order ends at once, as it can serve nobody;
 //! 2. or if this node hears no majority of them, for [`BELIEVED_AFTER`]. A node that is out hears none, as the members do not ping it.
 //!
-//! One that hears a majority all the same goes on, and its operator is told: there is nothing that a living majority could have lost. (A moment later, as the majority may
-//! be about to say the same.)
+//! One that hears a majority all the same goes on, and its operator is told: there is nothing that a living majority could have lost. It waits half a second before it
+//! tells him, because the majority may be about to say the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +45,7 @@ struct Word {
     last: Option<Time>,
     /// When each has said so last.
     said: BTreeMap<NodeId, Time>,
-    /// Whose word is ignored, and since when; and whether the operator was told.
+    /// The first node whose word was ignored, and when; true once the operator was told.
     ignored: Option<(NodeId, Time)>,
     is_told: bool,
 }
@@ -59,6 +59,7 @@ pub(crate) fn on_word(node: &mut Node, by: NodeId, reason: Reason) {
     };
     node.outcast.0[reason as usize].said.insert(by, time);
     if is_said_by_most(node, reason) {
+        node.probe("node: most say that this node is out");
         return match reason {
             Reason::Removed => end_as_removed(node),
             Reason::LeftBehind => end_as_left_behind(node, by),

@@ -20,6 +20,7 @@ const NODE_PROBES: &[&str] = &[
     "node: carried reads were their own confirmation",
     "node: stood still",
     "node: an unknown node not taken at its word",
+    "node: most say that this node is out",
     "node: a forwarded write is to come again",
     "node: a forwarded write refused",
     "node: forwarded writes out of order",

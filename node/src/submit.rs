@@ -1,6 +1,6 @@
 //! Commands into the router: a slot for the reply, a lane for the partition, and why something cannot be taken.
 
-use base::limits::{BODY_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, OUTSTANDING_REQUESTS_MAX};
+use base::limits::{BODY_BYTES_MAX, CONNECTION_PENDING_BYTES_MAX, COUNCIL_ORDER_BYTES_MAX, OUTSTANDING_REQUESTS_MAX};
 use base::{BucketId, PartitionId};
 use bytes::Bytes;
 use data::Failure;
@@ -8,6 +8,7 @@ use data::spec::{Flags, Spec};
 use wire::Arguments;
 
 use crate::choice::{NOT_CHOSEN, NOTHING_CHOSEN};
+use crate::council::COUNCIL;
 use crate::entry::Kind;
 use crate::group::Group;
 use crate::lane::{Lane, Read};
@@ -20,6 +21,8 @@ use crate::tracking::Tracked;
 const OVERLOADED: &str = "CLUSTERDOWN too many requests are waiting; the command was not done, try again later";
 const BODY_TOO_LARGE: &str = "ERR the command, or the transaction, is too large: more than 529 MiB with the lengths of its words; nothing was done";
 const _: () = assert!(BODY_BYTES_MAX == 529 << 20, "the text says so");
+const ORDER_TOO_LARGE: &str = "ERR the order to the cluster is too large: more than 4 MiB; nothing was done";
+const _: () = assert!(COUNCIL_ORDER_BYTES_MAX == 4 << 20, "the text says so");
 const NO_BUCKET: &str = "ERR the selected bucket is not there any more; SELECT another one";
 const NO_REPLICA_YET: &str =
     "CLUSTERDOWN this node has no replica of the bucket yet; the command was not done, try again";
@@ -62,12 +65,16 @@ impl Node {
 
     /// Why a write, or a read that may have to be carried to another node, is too large for the log and for messages, if so. This is the one place that looks, so that
     /// nothing later need.
-    fn refusal_of_size(&mut self, bytes: usize) -> Option<&'static str> {
-        if bytes <= BODY_BYTES_MAX {
+    fn refusal_of_size(&mut self, partition: PartitionId, bytes: usize) -> Option<&'static str> {
+        let (most, refusal) = match partition {
+            COUNCIL => (COUNCIL_ORDER_BYTES_MAX, ORDER_TOO_LARGE),
+            _ => (BODY_BYTES_MAX, BODY_TOO_LARGE),
+        };
+        if bytes <= most {
             return None;
         }
         self.probe("node: command too large to be proposed");
-        Some(BODY_TOO_LARGE)
+        Some(refusal)
     }
 
     /// Gives a write to the router; answers at once if it cannot be taken. `grows`: it may make the state larger. Returns the slot of its reply.
@@ -82,7 +89,7 @@ impl Node {
             self.refuse_without_group(session);
             return None;
         };
-        let refusal = self.refusal_of_size(body.len()).map(Failure::Text).or_else(|| self.refusal(g, grows));
+        let refusal = self.refusal_of_size(partition, body.len()).map(Failure::Text).or_else(|| self.refusal(g, grows));
         if let Some(failure) = refusal {
             self.refuse(session, &failure);
             return None;

@@ -1,7 +1,7 @@
 //! Rounds that no election can have come to.
 //!
-//! A replica that promises a round obeys no lower one, also after a restart. So whoever has it promise the last of all rounds takes all leaders from it for ever; and a
-//! replica that hears of that round from another one runs in a higher one itself, and passes it on. One message of one member must not do that.
+//! A replica that promises a round obeys no lower one, also after a restart. A message that makes it promise the last of all rounds takes all leaders from it for ever. A
+//! refused candidate runs in a higher round than the one that it hears of, and so passes such a round on. One message of one member must not do that.
 //!
 //! A round grows by one with each attempt that a majority has allowed. A message that speaks of one further ahead than [`ROUNDS_AHEAD_MAX`] is ignored, until another
 //! replica speaks of such rounds, too: then the group has come there while this replica was away. One that has promised nothing yet cannot know where the group is: it
@@ -57,7 +57,7 @@ impl Message {
     /// The highest round that the message speaks of.
     pub(crate) fn round(&self) -> u64 {
         let of = |ballots: &[Ballot]| ballots.iter().map(|ballot| ballot.round).max().unwrap_or(0);
-        let last = |entries: &[Entry]| entries.iter().map(|entry| entry.ballot.round).max().unwrap_or(0);
+        let of_entries = |entries: &[Entry]| entries.iter().map(|entry| entry.ballot.round).max().unwrap_or(0);
         match self {
             Message::PreVote { ballot }
             | Message::Prepare { ballot }
@@ -75,11 +75,11 @@ impl Message {
             Message::Promise { ballot, tail, .. } => of(&[*ballot, tail.ballot]),
             Message::Refuse { promised } => promised.round,
             Message::Accept { ballot, previous_ballot, entries, .. } => {
-                of(&[*ballot, *previous_ballot]).max(last(entries))
+                of(&[*ballot, *previous_ballot]).max(of_entries(entries))
             }
             Message::Fetch { ballot, previous_ballot, .. } => of(&[ballot.unwrap_or_default(), *previous_ballot]),
             Message::Fetched { ballot, previous_ballot, entries, .. } => {
-                of(&[ballot.unwrap_or_default(), *previous_ballot]).max(last(entries))
+                of(&[ballot.unwrap_or_default(), *previous_ballot]).max(of_entries(entries))
             }
             Message::RecoverReply { knowledge: Knowledge::Noted { promised, leads, .. }, .. } => {
                 of(&[*promised, leads.map_or_else(Ballot::default, |leads| leads.ballot)])

@@ -254,7 +254,7 @@ pub struct Cluster<N> {
     next_connection: u64,
     planted: Option<Planted>,
     keys: keys::Keys,
-    /// In whose name somebody speaks.
+    /// The node in whose name somebody speaks.
     impostor: Option<NodeId>,
     /// The audit trails of the machines.
     trails: BTreeMap<NodeId, trails::Trail>,

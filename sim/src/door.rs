@@ -31,7 +31,7 @@ pub trait Door: Sized {
     fn farewell(&self) -> bytes::Bytes {
         bytes::Bytes::new()
     }
-    /// What somebody could say to this node in the name of a member that no longer runs, none of it true.
+    /// Lies that somebody could tell this node in the name of a member that no longer runs.
     fn lies_of(&self, member: NodeId, seed: u64) -> Vec<bytes::Bytes> {
         let _ = (member, seed);
         Vec::new()

@@ -300,7 +300,7 @@ impl Node {
         }
     }
 
-    /// Whether a peer may lead under a ballot that it says. One that is believed takes the place of lower ones for as long as the process lives.
+    /// True if a peer may lead under the ballot that it names. A ballot that this node believes takes the place of lower ones for as long as the process lives.
     fn may_lead(&self, g: usize, peer: NodeId, ballot: Ballot) -> bool {
         ballot.node == peer && self.groups[g].partition.replica.may_be_led_under(ballot)
     }

@@ -222,3 +222,18 @@ fn an_ephemeral_bucket_serves_and_is_bounded() {
     assert_eq!(cluster.ask(1, "SELECT scratch"), "+OK\r\n");
     assert_eq!(cluster.ask(1, "GET k0"), "$1\r\nx\r\n");
 }
+
+/// The leader of the council takes no larger order from another node, so no node makes one.
+#[test]
+fn an_order_that_is_too_large_is_refused_where_it_is_given() {
+    let mut cluster = Cluster::new(3);
+    let pairs = 200_000;
+    let head = format!("*{}\r\n$13\r\nDICTUM.BUCKET\r\n$3\r\nSET\r\n$7\r\ndefault\r\n", 3 + 2 * pairs);
+    let order = head + &"$15\r\nVALUE-BYTES-MAX\r\n$7\r\n1048576\r\n".repeat(pairs);
+    for me in 0..3 {
+        cluster.say(me, order.as_bytes());
+        let said = cluster.hear(me);
+        assert_eq!(said, "-ERR the order to the cluster is too large: more than 4 MiB; nothing was done\r\n", "{me}");
+    }
+    assert_eq!(cluster.ask(0, "DICTUM.BUCKET SET default TTL 0"), "+OK\r\n");
+}

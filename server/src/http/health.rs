@@ -78,7 +78,7 @@ pub(super) async fn readyz(
     api.health(foreign.is_some(), status.and_then(|status| readiness(&status, spares_disks)))
 }
 
-/// Whether the node can serve, in a sentence for people.
+/// Says in a sentence for people that the node can serve, or why it cannot.
 fn readiness(status: &ClusterStatus, spares_disks: bool) -> Result<String, Problem> {
     let unready = |message| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", message));
     if !status.founding.is_empty() {

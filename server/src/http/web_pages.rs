@@ -90,7 +90,8 @@ pub(super) struct PageLog(Mutex<Option<Instant>>);
 /// The middleware.
 pub(super) async fn keep_out(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let visitors = &api.options.visitors;
-    if !visitors.know_hosts(request.uri(), request.headers()) {
+    let is_probe = PROBES.contains(&request.uri().path());
+    if is_probe && !visitors.know_hosts(request.uri(), request.headers()) {
         request.extensions_mut().insert(UnderForeignName);
     }
     let remote = request.extensions().get::<Remote>().map(|remote| remote.0);
@@ -130,7 +131,7 @@ pub(super) async fn keep_out(State(api): State<Arc<Api>>, mut request: Request, 
     response
 }
 
-/// Whether somebody goes to the answer, by a link, a form or a window that a page opens, rather than a program or a page asking for it.
+/// True if a browser shows the answer: its user follows a link or sends a form, or a page opens a window.
 fn goes_there(headers: &HeaderMap) -> bool {
     let accepts_pages =
         |value: &HeaderValue| value.as_bytes().windows(9).any(|part| part.eq_ignore_ascii_case(b"text/html"));
@@ -139,7 +140,7 @@ fn goes_there(headers: &HeaderMap) -> bool {
         || headers.get_all(header::ACCEPT).iter().any(accepts_pages)
 }
 
-/// Whether every browser shows bodies of this type, and offers none of them as a file.
+/// True if every browser shows bodies of this type, and offers none of them as a file.
 fn is_shown(of: &HeaderValue) -> bool {
     let essence = of.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     [&b"application/json"[..], b"text/plain"].iter().any(|shown| essence.eq_ignore_ascii_case(shown))
@@ -236,7 +237,7 @@ impl Visitors {
         Ok(absolute.or(named))
     }
 
-    /// Whether all hosts that the request names are this node's.
+    /// True if all hosts that the request names are this node's.
     fn know_hosts(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
         uri.authority().map(Authority::as_str).into_iter().chain(named).all(|host| self.knows(host))

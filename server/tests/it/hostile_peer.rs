@@ -133,7 +133,7 @@ impl Scene {
         }
     }
 
-    /// What frames of strangers say is written nowhere.
+    /// No node has a key that frames of strangers would write.
     fn expect_unwritten(&self) {
         for node in &self.dev.nodes {
             assert_eq!(eventually(&node.resp, &["GET", HOSTILE_KEY]), Value::Null, "at {}", node.name);
@@ -186,7 +186,7 @@ fn plain_frames(scene: &mut Scene) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether a damaged message may be sent by a member that otherwise keeps to the protocol. The others do harm today, and `one_member` tries each kind:
+/// True if a member that otherwise keeps to the protocol may send this damaged message. The others do harm today, and `one_member` tries each kind:
 /// replicas bear members that crash, and not members that lie about entries; a node believes a member about another's folder.
 fn is_borne(payload: &[u8]) -> bool {
     match payload.first() {
