@@ -127,6 +127,8 @@ pub enum Feature {
     ScriptPermits,
     /// The council's order that notes how far a node has signed its audit trail.
     TrailMarks,
+    /// Nodes tell each other what nodes have signed of their folders.
+    SignedClaims,
 }
 
 /// Who has to know a feature before it is used.
@@ -139,7 +141,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 31] = [
+pub const FEATURES: [(Feature, u16, By); 32] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -168,6 +170,7 @@ pub const FEATURES: [(Feature, u16, By); 31] = [
     (Feature::NodeKeys, 8, By::Cluster),
     (Feature::ScriptPermits, 8, By::Cluster),
     (Feature::TrailMarks, 8, By::Cluster),
+    (Feature::SignedClaims, 8, By::Link),
     (Feature::StampedSectors, 8, By::Cluster),
     (Feature::Addresses, 8, By::Cluster),
     (Feature::Users, 8, By::Cluster),

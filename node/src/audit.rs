@@ -10,9 +10,11 @@
 //! 1. A login, a failed login and a refusal are told when they are answered. Each of these three kinds has an [`Allowance`], and so have orders, but for those about users, settings and buckets that are
 //!    done: a client can cause all others without end, and must not fill its node's disk, nor push older records out of it. The events beyond an allowance are counted, and a record tells their number.
 //! 2. An order (`ACL SETUSER`, `CONFIG SET`, `DICTUM.BUCKET …`, `DICTUM.NODE …`, `FLUSHALL`, …) is told with its outcome, at the node that its client is connected to.
-//! 3. How far a node has signed its trail stands in the council's registry and, by rule 4, in the trails of all others ([`marks`]).
-//! 4. Every node records each change of the council's state as it follows the log: so the record stands on all disks, and not only on that of the node that was asked.
+//! 3. Reads and writes of keys are told if the setting `audit-keys` asks for them ([`accesses`]).
+//! 4. How far a node has signed its trail stands in the council's registry and, by rule 5, in the trails of all others ([`marks`]).
+//! 5. Every node records each change of the council's state as it follows the log: so the record stands on all disks, and not only on that of the node that was asked.
 
+pub(crate) mod accesses;
 mod allowance;
 mod glue;
 mod marks;
@@ -24,6 +26,7 @@ use base::{NodeId, PartitionId, Position, Time, WallTime};
 
 use crate::door::ConnectionId;
 use crate::registry::TrailMark;
+use accesses::AuditedKeys;
 pub use allowance::Allowance;
 pub(crate) use glue::{
     answered, asked, closed, end, followed_buckets, followed_registry, followed_users, logged_in, login_failed,
@@ -69,6 +72,21 @@ pub enum AuditEvent {
         reason: &'static str,
         /// The command, key, channel or bucket.
         object: String,
+    },
+    /// A command that reads or writes keys was carried out, as `audit-keys` asks to be told.
+    Accessed {
+        /// The client.
+        by: Actor,
+        /// The name of the command.
+        command: &'static str,
+        /// The bucket.
+        bucket: String,
+        /// `read`, `write` or both.
+        access: &'static str,
+        /// The keys that fit.
+        keys: Vec<String>,
+        /// How many more there were.
+        more: usize,
     },
     /// An order was answered.
     Ordered {
@@ -153,6 +171,7 @@ impl AuditEvent {
             AuditEvent::LoggedIn(_) => LOGIN,
             AuditEvent::LoginFailed(_) => LOGIN_FAILED,
             AuditEvent::Refused { .. } => REFUSED,
+            AuditEvent::Accessed { .. } => ACCESS,
             AuditEvent::Ordered { .. } => ORDER,
             AuditEvent::UsersFollowed { .. } => "users-followed",
             AuditEvent::NodeJoined { .. } => "node-joined",
@@ -172,6 +191,7 @@ const LOGIN: &str = "login";
 const LOGIN_FAILED: &str = "login-failed";
 const REFUSED: &str = "refused";
 const ORDER: &str = "order";
+const ACCESS: &str = "access";
 /// The kind of a record that notes another node's mark. It is no reason to tell the council of a new mark: two nodes would note each other's marks for ever.
 pub const TRAIL_NOTED: &str = "trail-noted";
 
@@ -199,6 +219,9 @@ pub(crate) struct Audit {
     refusals: Allowance,
     /// Of orders that are not the council's, or were refused at once.
     others: Allowance,
+    /// Which reads and writes of keys are told.
+    pub audited: AuditedKeys,
+    accesses: Allowance,
     /// Orders that are on their way, by the slot of their answer.
     pending: BTreeMap<(ConnectionId, u64), Asked>,
     /// The command that is being carried out is an order; and the error that its client was told.

@@ -5,6 +5,7 @@
 //! | nothing | the usual one: `default`, or that of the listener |
 //! | `SELECT`, of a bucket that is there | that one |
 //! | `AUTH` or `HELLO` with another name than before | the bucket of that name |
+//! | a user's login, behind one with a name that was refused | that of the login |
 //! | `AUTH` or `HELLO` with the same name again, or a password alone | the one that it has: a library that renews its password goes on in its database |
 //! | a choice that is refused, behind one that was made or behind a command on keys | the one that it has, as in a Redis |
 //! | a choice that is refused, as its first | none: [`NOT_CHOSEN`], until it chooses one that is there |
@@ -37,6 +38,8 @@ pub(crate) struct Choice {
     pub named: BucketId,
     /// It has chosen, or had a command on keys: from then on a refused choice changes nothing.
     pub is_made: bool,
+    /// What was refused was the name in a login: the next login is its correction, and chooses anew.
+    pub is_login_refused: bool,
     /// The council was asked for the name that its waiting command says.
     pub has_asked: bool,
 }
@@ -44,7 +47,7 @@ pub(crate) struct Choice {
 impl Choice {
     /// Of a connection that has said nothing, whose bucket is the usual one.
     pub(crate) fn usual(bucket: BucketId) -> Self {
-        Self { named: bucket, is_made: false, has_asked: false }
+        Self { named: bucket, is_made: false, is_login_refused: false, has_asked: false }
     }
 }
 
@@ -124,7 +127,8 @@ impl Session {
     /// # Errors
     /// If it watches keys of another one.
     pub(crate) fn select_named(&mut self, bucket: BucketId) -> Result<(), Failure> {
-        if bucket == self.choice.named {
+        let corrects = std::mem::take(&mut self.choice.is_login_refused) && self.bucket == NOT_CHOSEN;
+        if bucket == self.choice.named && !corrects {
             return Ok(());
         }
         self.select(bucket)?;
@@ -132,8 +136,16 @@ impl Session {
         Ok(())
     }
 
+    /// The name in a login was refused.
+    pub(crate) fn has_not_logged_in(&mut self) {
+        let is_only_that = self.bucket != NOT_CHOSEN || self.choice.is_login_refused;
+        self.has_not_selected();
+        self.choice.is_login_refused = is_only_that && self.bucket == NOT_CHOSEN;
+    }
+
     /// A choice was refused, or is on its way to the council: only a good answer puts it into a bucket.
     pub(crate) fn has_not_selected(&mut self) {
+        self.choice.is_login_refused = false;
         if !self.choice.is_made {
             self.bucket = NOT_CHOSEN;
             if let Some(redirected) = &mut self.redirected {

@@ -513,6 +513,24 @@ pub struct ProcessFigures {
     pub system_micros: u64,
 }
 
+/// Signs with a node's own key, and judges what other nodes have signed with theirs. It does so at once, and by nothing but what it is given.
+pub trait Signer: fmt::Debug + Send + Sync {
+    /// This node's public key.
+    fn public(&self) -> &[u8];
+
+    /// The hash of a public key, by which the council knows the node that has the key.
+    fn hash_of(&self, public: &[u8]) -> NodeKey;
+
+    /// A signature by this node's key. The bytes begin with what the signature is for.
+    ///
+    /// # Errors
+    /// The system has no randomness or no memory.
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Whether the node that has this public key has signed these bytes.
+    fn is_signed(&self, public: &[u8], bytes: &[u8], signature: &[u8]) -> bool;
+}
+
 /// What a node has to know before its first step.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -530,6 +548,8 @@ pub struct Config {
     pub announce: Option<String>,
     /// The hash of this node's key for links under TLS; none without TLS.
     pub key: Option<NodeKey>,
+    /// Signs with that key; none without one.
+    pub signer: Option<Arc<dyn Signer>>,
     /// Unpredictable, and known to nobody else: of it tokens are made with which nodes join.
     pub secret: u128,
     /// Where clients reach this node, for `INFO` and errors; by member, empty where unknown.

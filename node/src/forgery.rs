@@ -8,9 +8,11 @@ use paxos::{Knowledge, Message, Tail};
 
 use crate::council::{COUNCIL, Order};
 use crate::entry::{Kind, Life};
+use crate::lives::Claim;
 use crate::node::Node;
-use crate::peer::{Forwarded, PeerMessage};
+use crate::peer::{Forwarded, PeerMessage, Ping};
 use crate::registry::Change;
+use crate::testimony::SignedClaim;
 
 /// Bodies of writes that no replica can apply, or must not: see [`crate::intake`].
 const BODIES: [(Kind, &[u8]); 8] = [
@@ -32,6 +34,7 @@ pub fn lies_of(node: &Node, member: NodeId, seed: u64) -> Vec<Bytes> {
     let mut rng = Rng::new(seed);
     let cluster = node.cluster_name();
     let mut lies = vec![PeerMessage::Farewell { cluster }, PeerMessage::LeftBehind { cluster }];
+    lies.extend(about_folders(node, member, &mut rng));
     for group in node.groups.iter() {
         let partition = group.id();
         let round =
@@ -79,6 +82,28 @@ pub fn lies_of(node: &Node, member: NodeId, seed: u64) -> Vec<Bytes> {
         bytes.into()
     });
     encoded.collect()
+}
+
+/// A ping that says of all others what would end them, or take their memory from them; and the same as if they had signed it.
+fn about_folders(node: &Node, member: NodeId, rng: &mut Rng) -> Vec<PeerMessage> {
+    let Some(before) = node.news.get(&member) else { return Vec::new() };
+    let lie = |own: Claim, rng: &mut Rng| match rng.chance(1, 2) {
+        true => Claim { process: !own.process, journal: own.journal + (1 << 40), ..own },
+        false => Claim { incarnation: own.incarnation.saturating_add(1), ..own },
+    };
+    let others = node.roll.ids().filter(|other| *other != member);
+    let true_claims =
+        others.map(|other| (other, if other == node.config.me { node.claim() } else { node.lives.of(other) }));
+    let lives: Vec<(NodeId, Claim)> = true_claims.map(|(other, claim)| (other, lie(claim, rng))).collect();
+    let ping = Ping { number: before.number + 1, lives: lives.clone(), ..before.clone() };
+    let signed = lives.into_iter().map(|(about, claim)| {
+        // In the simulator a key and its hash are the same.
+        let key = node.registry.keys.of(about).first().copied().unwrap_or_default();
+        let signature = Bytes::copy_from_slice(&rng.next_u64().to_be_bytes());
+        let public = Bytes::copy_from_slice(&key);
+        PeerMessage::SignedClaim(Box::new(SignedClaim { node: about, claim, public, signature }))
+    });
+    signed.chain([PeerMessage::Ping(Box::new(ping))]).collect()
 }
 
 /// An order to raise the cluster's version to one that nobody speaks.

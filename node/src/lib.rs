@@ -85,6 +85,7 @@ mod stats;
 mod status;
 mod step_over;
 mod submit;
+mod testimony;
 mod topology;
 mod tracking;
 mod transaction;
@@ -116,7 +117,7 @@ pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkTerms, Listener,
     LogLine, LogTrimSettings, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered,
-    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
+    RecoveredSnapshot, Rubbish, Signer, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use forgery::{farewell, lies_of};

@@ -42,6 +42,11 @@ impl Claim {
         Ok(Claim { incarnation: r.u64()?, process: r.u64()?, boot: r.varint()?, journal: r.varint()? })
     }
 
+    /// Whether `self` says more than `known`, of the same node. In one incarnation the longest journal is that of the newest life: a later start is behind all of it.
+    pub(crate) fn is_news_after(&self, known: &Claim) -> bool {
+        (self.incarnation, self.journal) > (known.incarnation, known.journal)
+    }
+
     /// Whether `self` is of another process of the same folder, or of a copy, that had on its disk what `other` began without.
     pub(crate) fn outdates(&self, other: &Claim) -> bool {
         let same = self.incarnation == other.incarnation && self.incarnation != 0;
@@ -65,14 +70,13 @@ impl Lives {
         true
     }
 
-    /// A node says it of another.
+    /// It is said of a node, and it counts: see [`crate::testimony`].
     pub(crate) fn hear_of(&mut self, node: NodeId, claim: Claim) {
         self.note(node, claim);
     }
 
     fn note(&mut self, node: NodeId, claim: Claim) {
         let known = self.known.entry(node).or_default();
-        // In one incarnation the longest journal is that of the newest life: a later start is behind all of it.
         if claim.incarnation > known.incarnation
             || claim.incarnation == known.incarnation && claim.journal >= known.journal && claim.incarnation != 0
         {
@@ -83,6 +87,11 @@ impl Lives {
     /// Up to where a node's journal has come under this incarnation.
     pub(crate) fn journal_of(&self, node: NodeId, incarnation: u64) -> u64 {
         self.known.get(&node).filter(|claim| claim.incarnation == incarnation).map_or(0, |claim| claim.journal)
+    }
+
+    /// The newest claim about a node that was heard of; all of it 0 if none was.
+    pub(crate) fn of(&self, node: NodeId) -> Claim {
+        self.known.get(&node).copied().unwrap_or_default()
     }
 
     /// The latest incarnation of a node that was heard of; 0 if none was.

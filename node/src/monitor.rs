@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use base::BucketId;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 
+use crate::audit;
 use crate::commands;
 use crate::door::ConnectionId;
 use crate::node::Node;
@@ -34,8 +35,9 @@ fn line(node: &Node, session: &Session, words: &[&[u8]]) -> String {
 }
 
 impl Node {
-    /// Shows a command that is being taken to those who want to see all.
+    /// Shows a command that is being taken to those who want to see all, and to the audit trail.
     pub(crate) fn show(&mut self, session: &mut Session, words: &[&[u8]]) {
+        audit::accesses::accessed(self, session, words);
         if self.monitors.is_empty() || commands::is_hidden(words) {
             return;
         }

@@ -64,6 +64,7 @@ use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::step_over::StepOver;
+use crate::testimony::Testimony;
 use crate::tracking::Tracking;
 use crate::transfer::movement::{Felt, Movement};
 use crate::trimming::Trimming;
@@ -108,6 +109,8 @@ pub struct Node {
     pub(crate) process: u64,
     /// What is known of all nodes' folders.
     pub(crate) lives: Lives,
+    /// What others say of folders, and what counts of it.
+    pub(crate) testimony: Testimony,
     /// Up to this number the journal is on disk.
     pub(crate) persisted: u64,
     /// The record that gives this life its number is on disk.
@@ -312,7 +315,10 @@ impl Node {
                 self.quickness.measure.on_synced(took);
                 self.movement.feel(Felt::Syncs, took);
             }
-            Input::Worked { from, until, processor } => self.quickness.measure.on_worked(from, until, processor),
+            Input::Worked { from, until, processor } => {
+                self.stats.longest_turn = self.stats.longest_turn.max(processor);
+                self.quickness.measure.on_worked(from, until, processor);
+            }
             Input::ErrandDone { connection, slot, answer } => self.on_errand_done(connection, slot, &answer),
             Input::FullSyncEnded { connection, slot, error } => {
                 full_sync::on_ended(self, connection, slot, error);

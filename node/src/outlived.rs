@@ -116,7 +116,11 @@ impl Node {
     fn is_outlived_in(&self, node: NodeId, id: PartitionId) -> bool {
         let Some(ping) = self.news.get(&node) else { return true };
         let says = |id| news_of(ping, id).is_some_and(|news| matches!(news.role, IS_OUTLIVED | LEADS_OUTLIVED));
-        says(id) || self.has_later_life(node, &ping.claim) && !says(COUNCIL)
+        let has_later_life = || {
+            // Also by the word of one: that this node waits is all that comes of it.
+            self.has_later_life(node, &ping.claim) || self.testimony.may_have_later_life(node, ping.claim.incarnation)
+        };
+        says(id) || has_later_life() && !says(COUNCIL)
     }
 
     /// Whether a later incarnation of a node is known than its process claims.

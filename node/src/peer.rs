@@ -13,6 +13,7 @@ use paxos::{Entry, Message};
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::step_over::Said;
+use crate::testimony::SignedClaim;
 use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
 pub(crate) use ping::{PartitionNews, Ping, ToldRoom};
 pub(crate) use protocol::{decode_entries, decode_members, encode_entries, encode_members};
@@ -174,6 +175,8 @@ pub(crate) enum PeerMessage {
         position: Position,
         ending: Ending,
     },
+    /// What a node says of its folder, signed by that node: see [`crate::testimony`].
+    SignedClaim(Box<SignedClaim>),
     /// How the sender stands to an entry that is to be stepped over: see [`crate::step_over`].
     Stand(Said),
     /// "I am alive, and at one long piece of work": sent by the node's owner while the node itself cannot. See [`busy_sign`].
@@ -206,6 +209,7 @@ impl PeerMessage {
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
             PeerMessage::Ping(_)
+            | PeerMessage::SignedClaim(_)
             | PeerMessage::Bulletin { .. }
             | PeerMessage::BulletinsHeard { .. }
             | PeerMessage::Farewell { .. }

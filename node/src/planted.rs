@@ -121,6 +121,8 @@ pub enum Planted {
     LeftBehindBelieved,
     /// A node ends by the word of one member that it was removed, though its majority lives.
     FarewellBelieved,
+    /// A node believes what any member says of its folder, or of another node's.
+    UnsignedClaims,
     /// A leader proposes what other nodes forward without reading it.
     ForwardsUnread,
     /// A replica promises whatever round it is asked for.

@@ -13,7 +13,7 @@ const KEY: &[u8] = b"settings";
 const VERSION: u8 = 1;
 /// Longest name and longest value.
 const NAME_BYTES_MAX: usize = 64;
-const VALUE_BYTES_MAX: usize = 4096;
+pub(crate) const VALUE_BYTES_MAX: usize = 4096;
 /// Most settings: there are about two hundred.
 const COUNT_MAX: usize = 1024;
 

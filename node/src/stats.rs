@@ -37,6 +37,9 @@ pub(crate) struct Stats {
     pub peer_messages_in: u64,
     /// Bytes of those messages, without their frames.
     pub peer_bytes_in: u64,
+    /// The most processor time that the loop has taken between two looks at it ([`crate::Input::Worked`]): that of its longest turn, and up to
+    /// [`base::limits::WORK_TOLD_EVERY`] of those before it. What takes less than [`base::limits::WORK_TOLD_FROM`] is not seen.
+    pub longest_turn: Duration,
     pub last_snapshot: Option<WallTime>,
     pub snapshot_running: bool,
     samples: VecDeque<(Time, u64)>,

@@ -35,6 +35,7 @@ use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
 use crate::session::{Block, Gathered};
+use crate::testimony;
 use crate::trimming;
 use crate::words::{self, Terms};
 
@@ -284,6 +285,7 @@ impl Node {
         self.tick_step_over();
         self.tell_settled();
         newcomers::tick(self);
+        testimony::tick(self);
         outcast::tick(self);
         self.tell_zone();
         self.tell_address();

@@ -396,6 +396,8 @@ impl Replica {
             peer.since = now;
         }
         (peer.leads, peer.rests) = (leads, rests);
+        let rounds = leads.into_iter().chain(rests.map(|(ballot, _)| ballot)).map(|ballot| ballot.round);
+        rounds.for_each(|round| self.hear_of_round(id, round));
         if let Role::Leader(leader) = &mut self.role
             && let Some(follower) = leader.followers.iter_mut().find(|follower| follower.id == id)
         {

@@ -4,8 +4,8 @@
 //! refused candidate runs in a higher round than the one that it hears of, and so passes such a round on. One message of one member must not do that.
 //!
 //! A round grows by one with each attempt that a majority has allowed. A message that speaks of one further ahead than [`ROUNDS_AHEAD_MAX`] is ignored, until another
-//! replica speaks of such rounds, too: then the group has come there while this replica was away. One that has promised nothing yet cannot know where the group is: it
-//! believes the first word if it is new in the group, or knows only one other replica.
+//! replica speaks of such rounds, too: then the group has come there while this replica was away. What the owner of another replica says in its pings is a word as well. One that knows only one other
+//! replica, and has promised nothing yet, believes that one.
 
 use base::{Ballot, NodeId};
 
@@ -26,19 +26,26 @@ impl Replica {
             }
             return true;
         }
-        let mut others = 0;
-        for peer in &mut self.peers {
-            if peer.id == from {
-                peer.far = peer.far.max(round);
-            } else {
-                others = others.max(peer.far);
-            }
-        }
+        self.note_far(from, round);
+        let others = self.peers.iter().filter(|peer| peer.id != from).map(|peer| peer.far).max().unwrap_or(0);
         let is_near = round <= others.saturating_add(ROUNDS_AHEAD_MAX);
         if !is_near {
             self.probe("paxos: a round out of reach ignored");
         }
         is_near
+    }
+
+    /// A replica says in its pings that it leads, or follows, in this round.
+    pub(crate) fn hear_of_round(&mut self, from: NodeId, round: u64) {
+        if !self.is_within_reach(round) {
+            self.note_far(from, round);
+        }
+    }
+
+    fn note_far(&mut self, from: NodeId, round: u64) {
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == from) {
+            peer.far = peer.far.max(round);
+        }
     }
 
     /// True if a leader may have this ballot, as far as one replica can tell: for what owners tell each other beside the messages of replicas.
@@ -48,7 +55,7 @@ impl Replica {
     }
 
     fn is_within_reach(&self, round: u64) -> bool {
-        let knows_nothing = self.promised.round == 0 && (self.joins || self.peers.len() <= 1);
+        let knows_nothing = self.promised.round == 0 && self.peers.len() <= 1;
         knows_nothing || round <= self.promised.round.saturating_add(ROUNDS_AHEAD_MAX)
     }
 }

@@ -3,6 +3,7 @@
 //! The sessions themselves are those of the room `tls`. On the loop links are non-blocking (`event_loop/peers/handshakes.rs`); a node that asks to join, and who
 //! answers it, block.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,8 +12,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
+use node::Signer;
 use serde::Deserialize;
-use tls::{ClusterSecret, Handshake, NodeKey, PeerTls, Progress, Session};
+use tls::{ClusterSecret, Handshake, KeyHash, NodeKey, PeerTls, Progress, Session};
 
 use crate::log;
 use crate::options::Options;
@@ -41,6 +43,8 @@ pub(crate) struct PeerSecurity {
     pub(crate) tls: Arc<PeerTls>,
     pub(crate) secret: ClusterSecret,
     pub(crate) mode: PeerTlsMode,
+    /// For what this node says of its folder.
+    pub(crate) signer: Arc<KeySigner>,
 }
 
 impl PeerSecurity {
@@ -54,14 +58,50 @@ impl PeerSecurity {
         let text = String::from_utf8(read_private(path, Readers::Group).map_err(named)?);
         let secret = ClusterSecret::parse(&text.unwrap_or_default()).map_err(named)?;
         let key = load_key(&options.dir)?;
-        let tls = PeerTls::new(&key, secret.clone())?;
+        let security = PeerSecurity::new(key, secret, options.peer_tls)?;
         if options.peer_tls == PeerTlsMode::Prefer {
             log::warning(
                 "PLAIN TEXT IS TAKEN: --peer-tls prefer serves everybody who reaches this node's address for peers, secret or not. When all nodes have the secret, start each once more without it",
             );
         }
-        log::info(&format!("links to other nodes are under TLS; this node's key is {}", tls.hash()));
-        Ok(Some(PeerSecurity { tls: Arc::new(tls), secret, mode: options.peer_tls }))
+        log::info(&format!("links to other nodes are under TLS; this node's key is {}", security.tls.hash()));
+        Ok(Some(security))
+    }
+
+    /// With this key.
+    ///
+    /// # Errors
+    /// For the operator: no session can be made with it.
+    pub(crate) fn new(key: NodeKey, secret: ClusterSecret, mode: PeerTlsMode) -> Result<PeerSecurity, String> {
+        let tls = Arc::new(PeerTls::new(&key, secret.clone())?);
+        Ok(PeerSecurity { tls, secret, mode, signer: Arc::new(KeySigner(key)) })
+    }
+}
+
+/// A node's key, as the core of the node signs with it.
+pub(crate) struct KeySigner(NodeKey);
+
+impl fmt::Debug for KeySigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeySigner({})", self.0.hash())
+    }
+}
+
+impl Signer for KeySigner {
+    fn public(&self) -> &[u8] {
+        self.0.public()
+    }
+
+    fn hash_of(&self, public: &[u8]) -> node::NodeKey {
+        KeyHash::of_public(public).0
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        self.0.sign(bytes)
+    }
+
+    fn is_signed(&self, public: &[u8], bytes: &[u8], signature: &[u8]) -> bool {
+        tls::is_signed(public, bytes, signature)
     }
 }
 

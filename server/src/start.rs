@@ -231,6 +231,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         zone: options.zone.clone(),
         announce,
         key: security.as_ref().map(|security| security.tls.hash().0),
+        signer: security.as_ref().map(|security| Arc::clone(&security.signer) as Arc<dyn node::Signer>),
         secret: u128::from(chance()) << 64 | u128::from(chance()),
         resp_address: resp_address.clone(),
         http_address: http_address.clone(),

@@ -223,7 +223,7 @@ pub(crate) struct Rights {
 struct Wish<'w> {
     place: usize,
     row: &'static Row,
-    keys: Vec<(&'w [u8], Access)>,
+    keys: Accesses<'w>,
     channels: &'w [&'w [u8]],
     needs: Option<(Whole, &'static str)>,
 }
@@ -290,6 +290,21 @@ fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
         name if works_in_buckets(name, words) => Some((Whole::Buckets, "it works in several buckets")),
         _ => None,
     }
+}
+
+/// The keys that a command names, and what it does to each.
+pub(crate) type Accesses<'w> = Vec<(&'w [u8], Access)>;
+
+/// The name of a command, and its accesses. None of a command that is unknown or has too few words.
+pub(crate) fn accesses_of<'w>(words: &'w [&'w [u8]]) -> Option<(&'static str, Accesses<'w>)> {
+    if let [once, _, within @ ..] = words
+        && once.eq_ignore_ascii_case(crate::commands::ONCE.as_bytes())
+    {
+        return accesses_of(within);
+    }
+    let (place, row) = TABLE.find(words)?;
+    let fits = row.spec.arity_fits(words.len());
+    fits.then(|| (row.spec.name, Wish::of(place, row, words).keys))
 }
 
 impl Rights {

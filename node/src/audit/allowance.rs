@@ -23,14 +23,20 @@ impl Allowance {
     /// True if an event may be told now.
     #[must_use]
     pub fn take(&mut self, now: Time) -> bool {
-        let credit = now.since(self.credited).as_nanos() / ONE_PER.as_nanos();
+        self.take_one_per(now, ONE_PER)
+    }
+
+    /// The same where one more is told every so often.
+    #[must_use]
+    pub fn take_one_per(&mut self, now: Time, one_per: Duration) -> bool {
+        let credit = now.since(self.credited).as_nanos() / one_per.as_nanos().max(1);
         let credit = u64::try_from(credit).unwrap_or(u64::MAX);
         if credit >= self.used {
             (self.used, self.credited) = (0, now);
         } else {
             self.used -= credit;
             // The rest of the time counts towards the next event.
-            self.credited = self.credited + ONE_PER * u32::try_from(credit).unwrap_or(u32::MAX);
+            self.credited = self.credited + one_per * u32::try_from(credit).unwrap_or(u32::MAX);
         }
         let passes = self.used < AT_ONCE;
         if passes {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use data::Reply;
 use wire::ArgumentsRef;
 
-use super::{Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, marks, shown};
+use super::{
+    ACCESS, Actor, Asked, AuditEvent, LOGIN, LOGIN_FAILED, NAMES_MAX, ORDER, PENDING_MAX, REFUSED, marks, shown,
+};
 use crate::access::stored::Users;
 use crate::council::Buckets;
 use crate::dispatch::DISCARDED;
@@ -23,7 +25,7 @@ const NODE_STOPPED: &str = "unknown: the node stopped before the answer";
 const NOT_AWAITED: &str = "unknown: too many orders were on their way";
 const ABORTED: &str = "not done: a watched key had changed";
 
-fn actor(session: &Session, user: &[u8]) -> Actor {
+pub(super) fn actor(session: &Session, user: &[u8]) -> Actor {
     Actor { user: shown::bytes(user), client: shown::bytes(session.address.as_bytes()) }
 }
 
@@ -172,6 +174,7 @@ fn report(node: &mut Node) {
         (LOGIN_FAILED, audit.failures.take_left_out()),
         (REFUSED, audit.refusals.take_left_out()),
         (ORDER, audit.others.take_left_out()),
+        (ACCESS, audit.accesses.take_left_out()),
     ];
     for (of, count) in left_out {
         if let Some(count) = count {

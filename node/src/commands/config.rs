@@ -19,6 +19,7 @@ use data::spec::Group;
 use data::{Failure, Reply};
 
 use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
+use crate::audit::accesses::{AuditedKeys, PER_SECOND_MAX};
 use crate::burden::ClientsLimit;
 use crate::council::{COUNCIL, Order};
 use crate::door::{Config, OutputLimit};
@@ -105,6 +106,8 @@ enum Value {
     Settable(fn(&Config) -> String, fn(&mut Config, &[u8]) -> Result<(), String>),
     /// From when on a command or an event is kept.
     Threshold(fn(&Thresholds) -> String, fn(&mut Thresholds, &[u8]) -> Result<(), String>),
+    /// Which reads and writes of keys are audited.
+    Audited(fn(&AuditedKeys) -> String, fn(&mut AuditedKeys, &[u8]) -> Result<(), String>),
     /// Its start says nothing of it.
     Tunable(fn(&Tunables) -> String, fn(&mut Tunables, &[u8]) -> Result<(), String>),
 }
@@ -115,6 +118,7 @@ struct Settings {
     config: Config,
     thresholds: Thresholds,
     tunables: Tunables,
+    audited: AuditedKeys,
     stored: ClusterSettings,
 }
 
@@ -124,6 +128,7 @@ impl Settings {
             config: node.config.clone(),
             thresholds: node.slow.thresholds(),
             tunables: node.tunables,
+            audited: node.audit.audited.clone(),
             stored: node.settings.clone(),
         }
     }
@@ -138,6 +143,7 @@ impl Settings {
             Value::Settable(_, set) => set(&mut self.config, value),
             Value::Threshold(_, set) => set(&mut self.thresholds, value),
             Value::Tunable(_, set) => set(&mut self.tunables, value),
+            Value::Audited(_, set) => set(&mut self.audited, value),
             _ if setting.text(self).as_bytes().eq_ignore_ascii_case(value) => Ok(()),
             _ => Err("can't set immutable config".to_owned()),
         }
@@ -145,7 +151,8 @@ impl Settings {
 
     /// Has the node go by them. `own`: as in [`Node::tune`].
     fn install(self, node: &mut Node, own: Option<&Session>) {
-        let Settings { config, thresholds, tunables, stored } = self;
+        let Settings { config, thresholds, tunables, audited, stored } = self;
+        node.audit.audited = audited;
         node.config = config;
         node.slow.set_thresholds(thresholds);
         node.tune(own, tunables);
@@ -160,6 +167,7 @@ impl Setting {
             Value::Given(text) | Value::Settable(text, _) => text(&settings.config),
             Value::Threshold(text, _) => text(&settings.thresholds),
             Value::Tunable(text, _) => text(&settings.tunables),
+            Value::Audited(text, _) => text(&settings.audited),
         }
     }
 }
@@ -198,6 +206,17 @@ const fn tunable(
 
 /// By name.
 static SETTINGS: &[Setting] = &[
+    Setting { name: "audit-keys", value: Value::Audited(|audited| audited.text().to_owned(), AuditedKeys::set) },
+    Setting {
+        name: "audit-keys-rate",
+        value: Value::Audited(
+            |audited| audited.per_second().to_string(),
+            |audited, value| {
+                audited.set_per_second(number(value, 1, u64::from(PER_SECOND_MAX))? as u32);
+                Ok(())
+            },
+        ),
+    },
     given("bind", |config| address(config).0.to_owned()),
     tunable("client-output-buffer-limit", output_limits, set_output_limits),
     given("client-query-buffer-limit", |_| base::limits::CONNECTION_PENDING_BYTES_MAX.to_string()),

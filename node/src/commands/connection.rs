@@ -101,7 +101,7 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
     let found = context.node.login(context.session, name, password);
     let Some((user, Some(bucket))) = found else {
         if found.is_some() {
-            context.session.has_not_selected();
+            context.session.has_not_logged_in();
         }
         context.node.note_wrong_password(context.session);
         audit::login_failed(context.node, context.session, name);

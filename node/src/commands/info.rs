@@ -240,6 +240,7 @@ fn stats(context: &Context<'_>, fields: &mut Fields) {
     let (waiting, waited, refused) = node.large_writes.counts();
     fields.put("dictum_large_writes_waiting", waiting);
     fields.put("dictum_large_writes_waited", waited);
+    fields.put("dictum_longest_turn_usec", node.stats.longest_turn.as_micros());
     fields.put("dictum_large_writes_refused", refused);
 }
 

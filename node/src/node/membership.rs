@@ -19,6 +19,7 @@ use crate::planner::ORDER_AGAIN_AFTER;
 use crate::registry::{Change, TrailMark};
 use crate::roll::Changes;
 use crate::router::Waiter;
+use crate::testimony;
 use crate::{Placed, Placement};
 
 impl Node {
@@ -72,6 +73,7 @@ impl Node {
         self.news.remove(&id);
         self.pings.forget_peer(id);
         self.lives.forget(id);
+        self.testimony.forget(id);
         let time = self.now.time;
         for group in self.groups.iter_mut() {
             group.told.remove(place);
@@ -130,7 +132,7 @@ impl Node {
     }
 
     /// What this node says of its folder.
-    pub(super) fn claim(&self) -> Claim {
+    pub(crate) fn claim(&self) -> Claim {
         let council = place_of(&self.groups, COUNCIL).map(|g| &self.groups[g].partition.replica);
         let council = council.filter(|replica| replica.role() != RoleName::Recovering);
         Claim {
@@ -144,11 +146,7 @@ impl Node {
     /// Whether a peer's folder is, as far as anybody knows, all that this node has ever been; and this node's own.
     pub(super) fn has_all_of_its_past(&mut self, from: NodeId, ping: &Ping) -> bool {
         let me = self.config.me;
-        for (node, claim) in &ping.lives {
-            if *node == me || self.roll.get(*node).is_some() {
-                self.lives.hear_of(*node, *claim);
-            }
-        }
+        testimony::on_lives(self, from, ping);
         let claim = self.claim();
         self.hear_of_own_life(claim.incarnation, self.lives.incarnation_of(me));
         let (own, theirs) = (self.lives.hear(me, claim), self.lives.hear(from, ping.claim));

@@ -17,12 +17,14 @@ use crate::newcomers;
 use crate::outcast::{self, Reason};
 use crate::peer::{PeerMessage, Ping};
 use crate::router::{Asked, Ready};
+use crate::testimony;
 
 impl Node {
     pub(super) fn on_peer_up(&mut self, peer: NodeId, terms: LinkTerms) {
         self.note_terms(peer, terms);
         self.introduced.remove(&peer);
         self.step_over.forget_peer(peer);
+        self.testimony.on_peer_up(peer);
         // Whatever was on its way is lost; what matters is sent again.
         for g in 0..self.groups.len() {
             if self.leader_of(g).is_some_and(|(leader, _)| leader == peer) {
@@ -166,6 +168,8 @@ impl Node {
                 }
                 return;
             }
+            // Also from a node that nobody listens to: it tells by what its node has signed.
+            PeerMessage::SignedClaim(signed) => return testimony::on_signed(self, from, *signed),
             // Whoever sends it sends no pings any more.
             PeerMessage::Farewell { cluster } => {
                 if [0, cluster].contains(&self.cluster_name()) {
@@ -190,6 +194,7 @@ impl Node {
         let Some(g) = message.partition().and_then(|id| place_of(&self.groups, id)) else { return };
         match message {
             PeerMessage::Ping(_)
+            | PeerMessage::SignedClaim(_)
             | PeerMessage::Farewell { .. }
             | PeerMessage::LeftBehind { .. }
             | PeerMessage::Busy

@@ -52,6 +52,7 @@ use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::step_over::StepOver;
+use crate::testimony::Testimony;
 use crate::tracking::Tracking;
 use crate::transfer::movement::Movement;
 use crate::trimming::Trimming;
@@ -152,6 +153,7 @@ impl Node {
             incarnation: recovered.incarnation,
             process: base::checksum::xxh3(&config.seed.to_le_bytes()),
             lives: Lives::default(),
+            testimony: Testimony::default(),
             persisted: boot.saturating_sub(1),
             start_is_on_disk: false,
             started: now,

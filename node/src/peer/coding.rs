@@ -12,6 +12,7 @@ use super::{Forwarded, PeerMessage, Wish};
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::step_over::Said;
+use crate::testimony::SignedClaim;
 
 const PING: u8 = 1;
 const PAXOS: u8 = 2;
@@ -46,6 +47,7 @@ const CARRY_FOR: u8 = 28;
 const BUSY: u8 = 29;
 const DIGEST: u8 = 31;
 const STAND: u8 = 30;
+const SIGNED_CLAIM: u8 = 32;
 
 impl PeerMessage {
     /// Its bytes on a link of that version.
@@ -181,6 +183,10 @@ impl PeerMessage {
                 });
             }
             PeerMessage::Busy => w.u8(BUSY),
+            PeerMessage::SignedClaim(signed) => {
+                w.u8(SIGNED_CLAIM);
+                signed.encode(&mut w);
+            }
             PeerMessage::Stand(said) => {
                 w.u8(STAND);
                 said.encode(&mut w);
@@ -327,6 +333,9 @@ impl PeerMessage {
             DIGEST if Feature::ToldDigests.is_in(version) => {
                 let (partition, position) = (r.partition()?, r.position()?);
                 PeerMessage::Digest { partition, position, ending: Ending { records: r.u64()?, digest: r.u64()? } }
+            }
+            SIGNED_CLAIM if Feature::SignedClaims.is_in(version) => {
+                PeerMessage::SignedClaim(Box::new(SignedClaim::decode(&mut r)?))
             }
             STAND if Feature::StandsToEntries.is_in(version) => PeerMessage::Stand(Said::decode(&mut r)?),
             BULLETINS_HEARD => PeerMessage::BulletinsHeard { number: r.varint()?, whole: r.bool()? },

@@ -19,6 +19,9 @@ fn told(cluster: &mut Cluster) -> Vec<String> {
         match event {
             AuditEvent::LoggedIn(by) | AuditEvent::LoginFailed(by) => format!("{kind} {} {}", by.user, by.client),
             AuditEvent::Refused { by, reason, object } => format!("{kind} {} {reason} {object}", by.user),
+            AuditEvent::Accessed { by, command, bucket, access, keys, more } => {
+                format!("{kind} {} {command} in {bucket}: {access} {} +{more}", by.user, keys.join(" "))
+            }
             AuditEvent::Ordered { by, words, outcome } => format!("{kind} {} {}: {outcome}", by.user, words.join(" ")),
             AuditEvent::UsersFollowed { users, .. } => format!("{kind} {}", users.join(" ")),
             AuditEvent::LeftOut { of, count } => format!("{kind} {of} {count}"),
@@ -144,4 +147,72 @@ fn a_flood_is_cut_and_counted_and_a_stranger_gives_no_orders() {
     let left_out: u64 = all.iter().filter_map(|line| line.strip_prefix("left-out order ")?.parse::<u64>().ok()).sum();
     assert!((1000..1050).contains(&orders), "{orders}");
     assert_eq!(orders + left_out, 3000);
+}
+
+#[test]
+fn accesses_to_keys_are_told_where_they_are_asked_for() {
+    let mut cluster = alone();
+    pass_until(&mut cluster, "the version", |cluster| cluster.nodes[0].cluster_version() == NEWEST);
+    assert_eq!(cluster.ask(0, "ACL SETUSER ann on >secret ~card:* ~other +@all"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "SET card:0 before"), "+OK\r\n");
+    told(&mut cluster);
+    assert_eq!(cluster.ask(0, "CONFIG SET audit-keys \"~card:* %R~ssn:*\""), "+OK\r\n");
+    let order = "order default CONFIG SET audit-keys ~card:* %R~ssn:*: ok";
+    assert_eq!(told(&mut cluster), [order]);
+    let ann = open(&mut cluster, 7);
+    assert_eq!(cluster.ask_as(0, ann, "AUTH ann secret"), "+OK\r\n");
+    told(&mut cluster);
+    cluster.ask_as(0, ann, "SET card:1 x");
+    cluster.ask_as(0, ann, "MGET other card:1 card:2 ssn:1");
+    assert!(cluster.ask_as(0, ann, "MGET card:1 ssn:1").starts_with("-NOPERM"));
+    assert_eq!(
+        told(&mut cluster),
+        ["access ann set in default: write card:1 +0", "refused ann key ssn:1", "refused ann key ssn:1"]
+    );
+    cluster.ask(0, "SET ssn:1 x");
+    cluster.ask(0, "GETSET ssn:1 y");
+    cluster.ask(0, "GET ssn:1");
+    cluster.ask(0, "STRLEN other");
+    // At the end of their transaction, and not before.
+    cluster.ask(0, "MULTI");
+    cluster.ask(0, "GET card:1");
+    cluster.ask(0, "DISCARD");
+    cluster.ask(0, "MULTI");
+    cluster.ask(0, "DEL card:1");
+    assert_eq!(
+        told(&mut cluster),
+        ["access default getset in default: read, write ssn:1 +0", "access default get in default: read ssn:1 +0"]
+    );
+    cluster.ask(0, "EXEC");
+    cluster.ask(0, "DICTUM.ONCE id SET card:1 x");
+    cluster.ask(0, "EVAL \"return redis.call('GET', KEYS[1])\" 1 card:1");
+    assert_eq!(
+        told(&mut cluster),
+        [
+            "access default del in default: write card:1 +0",
+            "access default set in default: write card:1 +0",
+            "access default eval in default: read, write card:1 +0"
+        ]
+    );
+    let many: Vec<String> = (0..100).map(|number| format!("card:{number}")).collect();
+    cluster.ask(0, &format!("DEL {}", many.join(" ")));
+    let line = told(&mut cluster).pop().expect("a record");
+    assert!(line.contains(" card:63 +36") && !line.contains("card:64"), "{line}");
+    // A flood is cut, and counted.
+    (0..1500).for_each(|_| drop(cluster.ask(0, "GET card:1")));
+    let lines = told(&mut cluster);
+    assert!((990..1200).contains(&lines.len()), "{}", lines.len());
+    (0..2500).for_each(|_| cluster.pass());
+    let left_out = told(&mut cluster);
+    assert!(left_out.iter().any(|line| line.starts_with("left-out access ")), "{left_out:?}");
+    assert_eq!(cluster.ask(0, "CONFIG SET audit-keys \"\" audit-keys-rate 1000"), "+OK\r\n");
+    told(&mut cluster);
+    cluster.ask(0, "GET card:1");
+    assert_eq!(told(&mut cluster), Vec::<String>::new());
+    assert!(
+        cluster
+            .ask(0, "CONFIG SET audit-keys card:*")
+            .starts_with("-ERR CONFIG SET failed (possibly related to argument 'audit-keys')")
+    );
+    assert!(cluster.ask(0, "CONFIG SET audit-keys-rate 0").starts_with("-ERR"));
 }

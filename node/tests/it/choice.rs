@@ -203,3 +203,26 @@ fn a_bucket_that_was_created_elsewhere_a_moment_ago_can_be_named() {
     assert_eq!(cluster.ask(0, "AUTH nobody secret"), format!("{WRONG}\r\n"));
     assert_eq!(cluster.ask(0, "AUTH new-0-0 wrong"), format!("{WRONG}\r\n"));
 }
+
+/// Somebody mistypes a name, and then logs in as it should be.
+#[test]
+fn a_login_behind_a_refused_one_chooses() {
+    let mut cluster = three(|_| ());
+    assert_eq!(cluster.ask(1, "ACL SETUSER ann on >secret ~* +@all"), "+OK\r\n");
+    let mut connection = 200;
+    for (lines, found) in [
+        (&["AUTH amn secret", "AUTH ann secret"][..], "$1\r\n0\r\n"),
+        (&["AUTH amn secret", "AUTH anm secret", "HELLO 2 AUTH ann secret"], "$1\r\n0\r\n"),
+        (&["AUTH amn secret", "AUTH ann@users secret"], "$5\r\nusers\r\n"),
+        (&["AUTH amn secret"], &format!("{NONE}\r\n")),
+        // What was refused was a database: a login says nothing of that.
+        (&["SELECT 99", "AUTH ann secret"], &format!("{NONE}\r\n")),
+        (&["AUTH amn secret", "SELECT 99", "AUTH ann secret"], &format!("{NONE}\r\n")),
+        (&["SELECT 99", "AUTH amn secret", "AUTH ann secret"], &format!("{NONE}\r\n")),
+    ] {
+        connection += 1;
+        cluster.open(0, ConnectionId(connection));
+        lines.iter().for_each(|line| drop(cluster.ask_as(0, ConnectionId(connection), line)));
+        assert_eq!(cluster.ask_as(0, ConnectionId(connection), "GET k"), found, "{lines:?}");
+    }
+}

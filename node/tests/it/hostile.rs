@@ -71,7 +71,7 @@ fn damaged_messages_never_make_a_node_panic() {
 #[test]
 fn lies_in_the_name_of_a_dead_member_harm_nobody() {
     for seed in 0..20 {
-        let mut cluster = Cluster::new(3);
+        let mut cluster = Cluster::keyed(3);
         for me in 0..3 {
             assert_eq!(cluster.ask(me, &format!("SET k{me} v")), "+OK\r\n");
         }

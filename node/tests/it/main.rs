@@ -50,6 +50,7 @@ mod slow_nodes;
 mod small;
 mod step_over;
 mod suspicion;
+mod testimony;
 mod time;
 mod trimming;
 mod users_everywhere;

@@ -1,7 +1,9 @@
 //! Rounds that no election can have come to: `paxos/src/far.rs`.
 
-use paxos::Message;
+use base::{NodeId, Position};
+use paxos::{Input, Message};
 
+use crate::harness::World;
 use crate::harness::talk::{accept, ballot, led, said, tell};
 
 #[test]
@@ -39,4 +41,23 @@ fn many_attempts_are_within_reach() {
     world.sync(1);
     assert!(matches!(said(&mut world, 1)[..], [Message::Promise { .. }]));
     assert_eq!(world.replica(1).promised(), near);
+}
+
+/// A newcomer that believed the first word passed it on, and was the second replica for all others.
+#[test]
+fn a_newcomer_believes_no_round_out_of_reach_by_the_word_of_one() {
+    const FAR: u64 = 1 << 40;
+    let mut world = World::with_learners(3, 1, 3);
+    world.elect(0);
+    let said_by = |node, round| Message::Prepare { ballot: ballot(round, node) };
+    tell(&mut world, 2, 3, said_by(2, FAR));
+    world.turn(3, vec![Input::Message { from: NodeId(2), message: accept(ballot(FAR, 2), "far") }]);
+    world.sync(3);
+    assert!(world.replica(3).promised().round < FAR);
+    // The pings of another one speak of it: the group has come there.
+    let rests = Some((ballot(FAR + 2, 0), Position(1)));
+    world.turn(3, vec![Input::Peer { peer: NodeId(1), up: true, leads: None, rests }]);
+    tell(&mut world, 0, 3, accept(ballot(FAR + 2, 0), "far"));
+    world.sync(3);
+    assert_eq!(world.replica(3).promised().round, FAR + 2);
 }

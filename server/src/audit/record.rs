@@ -87,6 +87,15 @@ impl From<AuditRecord> for Entry {
                 ("reason", reason.into()),
                 ("object", object.into()),
             ],
+            AuditEvent::Accessed { by, command, bucket, access, keys, more } => vec![
+                ("user", by.user.into()),
+                ("client", by.client.into()),
+                ("command", command.into()),
+                ("bucket", bucket.into()),
+                ("access", access.into()),
+                ("keys", keys.into()),
+                ("more", more.into()),
+            ],
             AuditEvent::Ordered { by, words, outcome } => vec![
                 ("user", by.user.into()),
                 ("client", by.client.into()),

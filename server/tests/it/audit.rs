@@ -113,6 +113,11 @@ fn a_trail_outlives_kill_9_and_shows_what_was_changed() {
     told(dir, "users-followed", &["\"ann\""]);
     told(dir, "bucket-made", &["shop"]);
 
+    // Accesses to keys, where they are asked for.
+    must(&mut root, &["CONFIG", "SET", "audit-keys", "~cart:*"]);
+    must(&mut ann, &["GET", "cart:1"]);
+    told(dir, "access", &["\"ann\"", "\"get\"", "\"default\"", "\"cart:1\"", "\"read\""]);
+
     // Over HTTP, too, with who asked.
     let basic = |user: &str| format!("Basic {}", STANDARD.encode(format!("{user}:hunter2secret")));
     let ask =
@@ -126,6 +131,8 @@ fn a_trail_outlives_kill_9_and_shows_what_was_changed() {
     });
     told(dir, "order", &["\"boss\"", "DELETE", "/v1/buckets/shop", "\"ok\""]);
     told(dir, "bucket-dropped", &["shop"]);
+    ask("GET /v1/buckets/default/keys/cart:1", "boss");
+    told(dir, "access", &["\"boss\"", "\"http", "\"cart:1\""]);
     let page = ask("GET /v1/audit?after=1&limit=2", "boss").json();
     assert_eq!((page["records"].as_array().map(Vec::len), &page["records"][0]["sequence"]), (Some(2), &Json::from(2)));
     assert_eq!((&page["next"], &page["is_failing"], &page["left_out"]), (&Json::from(3), &false.into(), &0.into()));

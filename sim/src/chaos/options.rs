@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 71] = [
+pub const PLANTED: [(&str, Planted); 72] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -63,6 +63,7 @@ pub const PLANTED: [(&str, Planted); 71] = [
     ("key-untold", Planted::KeyUntold),
     ("keys-unheard", Planted::KeysUnheard),
     ("farewell-believed", Planted::FarewellBelieved),
+    ("unsigned-claims", Planted::UnsignedClaims),
     ("forwards-unread", Planted::ForwardsUnread),
     ("any-round", Planted::AnyRound),
     ("torn-is-damage", Planted::TornIsDamage),

@@ -13,8 +13,13 @@ use crate::process::Happening;
 pub(crate) const LIED: &str = "sim: somebody told a lie in a dead node's name";
 
 impl<N: Door> Cluster<N> {
-    /// Kills a node and speaks in its name. False if it does not run, or another one was the first: the key of one node has got into wrong hands.
+    /// Kills a node and speaks in its name. False if it does not run, if another one was the first (the key of one node has got into wrong
+    /// hands), or if the cluster is of a version that knows no keys.
     pub(super) fn speak_as(&mut self, node: NodeId, duration: u64, rng: &mut Rng) -> bool {
+        // Until then nodes believe each other's words.
+        if !self.all_know_keys() {
+            return false;
+        }
         if self.machine(node).running.is_none() || *self.impostor.get_or_insert(node) != node {
             return false;
         }

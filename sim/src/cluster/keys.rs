@@ -17,6 +17,7 @@ use crate::chaos::{MS, SECOND};
 use crate::door::Door;
 use crate::events::Event;
 use crate::process::{Happening, name_of};
+use crate::trace::digest_of;
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 6] = [LOST, CHANGED, REFUSED, ENDED, FORGED, TRUSTED];
@@ -42,6 +43,34 @@ enum Want {
     Forgotten,
     /// That the cluster knows this one, too: then the node is started with it.
     Added(NodeKey),
+}
+
+/// Signs with a key. Nobody in the simulator makes up a signature that it has not been given, though anybody could: the public key is the key.
+#[derive(Debug)]
+pub(super) struct Signer(pub NodeKey);
+
+fn signature(public: &[u8], bytes: &[u8]) -> Vec<u8> {
+    digest_of(&[public, bytes].concat()).to_be_bytes().to_vec()
+}
+
+impl node::Signer for Signer {
+    fn public(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn hash_of(&self, public: &[u8]) -> NodeKey {
+        let mut hash = NodeKey::default();
+        hash.iter_mut().zip(public).for_each(|(to, from)| *to = *from);
+        hash
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(signature(&self.0, bytes))
+    }
+
+    fn is_signed(&self, public: &[u8], bytes: &[u8], claimed: &[u8]) -> bool {
+        signature(public, bytes) == claimed
+    }
 }
 
 /// The keys that machines have, and those by which nodes know each other.
@@ -161,6 +190,12 @@ impl<N: Door> Cluster<N> {
     fn knows_keys(&self, node: NodeId) -> bool {
         let running = self.machines[usize::from(node.0)].running.as_ref();
         running.is_some_and(|running| Feature::NodeKeys.is_in(running.node.cluster_version()))
+    }
+
+    /// True if all nodes that run are in a cluster that knows of keys.
+    pub(super) fn all_know_keys(&self) -> bool {
+        let runs = |node: &NodeId| self.machines[usize::from(node.0)].running.is_some();
+        self.members().filter(runs).all(|node| self.knows_keys(node))
     }
 
     fn look_at_keys(&mut self) {

@@ -374,7 +374,7 @@ fn a_second_process_heard() {
     let without = [Fault::SetBack, Fault::Versions, Fault::MembersChange, Fault::UnsafeRecover];
     is_found_saying(
         Planted::EarlierCopyHeard,
-        60,
+        150,
         (&[Fault::SecondProcess], &without),
         ("second processes", "are both listened to"),
     );
@@ -400,6 +400,11 @@ fn a_living_majority_left_behind() {
 fn removed_by_the_word_of_one() {
     let with: &[Fault] = &[Fault::SecondProcess];
     is_found_saying(Planted::FarewellBelieved, 60, (with, &[]), ("second processes", "says that it was left behind"));
+}
+
+#[test]
+fn unsigned_claims() {
+    is_found(Planted::UnsignedClaims, 20, &[Fault::Impostor]);
 }
 
 #[test]

@@ -11,6 +11,11 @@ use super::{SETTINGS, Value, is_of_node};
 
 /// What each setting does that does anything, or why it cannot be set.
 const DOES: &[(&str, &str)] = &[
+    (
+        "audit-keys",
+        "reads and writes of which keys stand in the [audit trail](security.md#audit): patterns as ACL rules have them, `~card:* %R~ssn:*`; empty: of none",
+    ),
+    ("audit-keys-rate", "how many of these are told each second in the long run"),
     ("bind", "the host at which the node listens for clients; `dictum start --resp`"),
     (
         "client-output-buffer-limit",
@@ -52,7 +57,7 @@ const DOES: &[(&str, &str)] = &[
     ("slowlog-log-slower-than", "microseconds from which on a command is kept; -1: none"),
     ("slowlog-max-len", "how many are kept"),
     ("timeout", "seconds after which a connection that says nothing is closed; 0: never"),
-    ("tls-port", "there is no TLS yet"),
+    ("tls-port", "0: clients speak TLS at the port for plain text; `dictum start --tls-cert`"),
     ("tracking-table-max-keys", "most keys that a node notes for clients that track"),
 ];
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 mod errands;
+mod keys;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use node::{
 };
 
 pub use errands::Talk;
+use keys::give_key;
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -33,6 +35,7 @@ pub fn config(count: usize, me: u16) -> Config {
         zone: String::new(),
         announce: None,
         key: None,
+        signer: None,
         secret: 7,
         resp_address: format!("127.0.0.1:700{}", me + 1),
         http_address: String::new(),
@@ -149,6 +152,8 @@ pub struct Cluster {
     pub clocks_off: BTreeMap<u16, i64>,
     /// What each node is to step over when it starts again.
     pub step_over: BTreeMap<u16, Vec<(PartitionId, Position)>>,
+    /// Each node has a key, and signs with it.
+    pub is_keyed: bool,
 }
 
 impl Cluster {
@@ -164,6 +169,11 @@ impl Cluster {
 
     pub fn new(count: usize) -> Cluster {
         Cluster::with(count, |_| ())
+    }
+
+    /// A cluster whose nodes have keys, and sign with them.
+    pub fn keyed(count: usize) -> Cluster {
+        Cluster { is_keyed: true, ..Cluster::with(count, give_key) }
     }
 
     /// A cluster whose configuration is changed before the start.
@@ -209,6 +219,7 @@ impl Cluster {
             newest: BTreeMap::new(),
             clocks_off: BTreeMap::new(),
             step_over: BTreeMap::new(),
+            is_keyed: false,
         };
         for me in 0..count as u16 {
             let mut out = Outbox::default();
@@ -320,6 +331,9 @@ impl Cluster {
         let mut out = Outbox::default();
         let mut config = config(founders, me);
         config.newest = self.newest_of(me);
+        if self.is_keyed {
+            give_key(&mut config);
+        }
         config.step_over = self.step_over.get(&me).cloned().unwrap_or_default();
         // Another process than before.
         config.seed += self.now.time.0;

@@ -8,13 +8,12 @@ use mio::{Events, Poll};
 use base::versions::NEWEST;
 use wire::FrameWriter;
 
-use tls::{ClusterSecret, NodeKey, PeerTls};
+use tls::{ClusterSecret, NodeKey};
 
 use super::super::{Control, Frame, PEER};
 use super::*;
 use crate::clock::Clock;
 use crate::peer_tls::{PeerSecurity, PeerTlsMode};
-use std::sync::Arc;
 
 const FIRST_TOKEN: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,9 +92,8 @@ impl Rig {
     /// With a key of its own, and this secret.
     fn secured(mut self, secret: &ClusterSecret, mode: PeerTlsMode) -> Rig {
         let key = NodeKey::generate().expect("a key");
-        let tls = Arc::new(PeerTls::new(&key, secret.clone()).expect("it is a key"));
-        self.key = Some(tls.hash());
-        let security = PeerSecurity { tls, secret: secret.clone(), mode };
+        let security = PeerSecurity::new(key, secret.clone(), mode).expect("it is a key");
+        self.key = Some(security.tls.hash());
         let handshakes = Handshakes::start(security, self.frame.messenger.clone(), 80).expect("a thread");
         self.peers.secure_by(handshakes);
         self

@@ -51,6 +51,12 @@ pub(super) const INFO_METRICS: &[(&str, &str, &str, &str)] = &[
         "counter",
         "Large writes whose turn did not come in the time of a request, since the start.",
     ),
+    (
+        "dictum_longest_turn_usec",
+        "dictum_longest_turn_microseconds",
+        "gauge",
+        "Most processor time of the loop in one turn, with up to 5 ms before it, since the start or CONFIG RESETSTAT.",
+    ),
     ("total_net_input_bytes", "dictum_client_input_bytes_total", "counter", "Bytes received from clients."),
     ("total_net_output_bytes", "dictum_client_output_bytes_total", "counter", "Bytes sent to clients."),
     ("expired_keys", "dictum_expired_keys_total", "counter", "Keys that reached their deadline."),

@@ -8,6 +8,7 @@ pub const PAXOS: u8 = 2;
 pub const FORWARD: u8 = 3;
 pub const FAREWELL: u8 = 16;
 pub const LEFT_BEHIND: u8 = 17;
+const SIGNED_CLAIM: u8 = 32;
 const FORWARD_FROM_ELSEWHERE: u8 = 18;
 /// A key that hostile frames would write.
 pub const HOSTILE_KEY: &str = "hostile";
@@ -294,6 +295,19 @@ pub fn all_kinds(about: News, own: NodeId, ping: &Ping, rng: &mut Rng) -> Vec<Ve
         vec![29],
         of(30, &[At, B(7), Q(number), B(1), B(0)]),
         of(31, &[At, Q(7), Q(number)]),
+        signed_claim(NodeId(number as u16 % 3), Claim { journal: ping.claim.journal + number, ..ping.claim }),
     ]);
     all
+}
+
+/// A claim about a node's folder, under a signature that its node never made.
+pub fn signed_claim(about: NodeId, claim: Claim) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut w = Writer::new(&mut bytes);
+    w.u8(SIGNED_CLAIM);
+    w.node(about);
+    claim.write(&mut w);
+    w.bytes(&[7; 1974]);
+    w.bytes(&[7; 3309]);
+    bytes
 }
