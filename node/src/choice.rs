@@ -5,7 +5,7 @@
 //! | nothing | the usual one: `default`, or that of the listener |
 //! | `SELECT`, of a bucket that is there | that one |
 //! | `AUTH` or `HELLO` with another name than before | the bucket of that name |
-//! | a user's login, behind one with a name that was refused | that of the login |
+//! | a login with a name, behind one with a name that was refused | that of the login |
 //! | `AUTH` or `HELLO` with the same name again, or a password alone | the one that it has: a library that renews its password goes on in its database |
 //! | a choice that is refused, behind one that was made or behind a command on keys | the one that it has, as in a Redis |
 //! | a choice that is refused, as its first | none: [`NOT_CHOSEN`], until it chooses one that is there |
@@ -122,12 +122,13 @@ impl Session {
         self.choice.is_made = true;
     }
 
-    /// Turns to the bucket of a name that was said with a password, unless the connection has said that name before.
+    /// Turns to the bucket of a name that was said with a password, unless the connection has said that name before. `by_name`: a name was said, and not a password alone.
     ///
     /// # Errors
     /// If it watches keys of another one.
-    pub(crate) fn select_named(&mut self, bucket: BucketId) -> Result<(), Failure> {
-        let corrects = std::mem::take(&mut self.choice.is_login_refused) && self.bucket == NOT_CHOSEN;
+    pub(crate) fn select_named(&mut self, bucket: BucketId, by_name: bool) -> Result<(), Failure> {
+        let corrects = by_name && self.choice.is_login_refused && self.bucket == NOT_CHOSEN;
+        self.choice.is_login_refused &= !by_name;
         if bucket == self.choice.named && !corrects {
             return Ok(());
         }

@@ -6,10 +6,11 @@
 //! 1. Each node signs its own claims with its own key, and sends them to all others: at its start, and then twice a second while its journal goes on.
 //! 2. Each keeps the newest signed claim of every other node. It sends that to every node that knows less, by the claims in that node's ping: also to the node itself.
 //! 3. A claim that another node tells counts if the node that it is about has signed it.
-//! 4. What a ping says of the receiver, unsigned, counts if most of the other voters of the council say the same. The incarnations that replicas have noted on their disks
-//!    come this way: the process that had such an incarnation may be gone, with what it signed.
+//! 4. That the receiver of a ping had a later memory counts without a signature if most of the other voters of the council say so. The incarnations that replicas have noted
+//!    on their disks come this way: the process that had such an incarnation may be gone, with what it signed.
 //!
-//! A process that recovers has no claim yet. It signs under which incarnation it does: with that, one other node that has noted it can prove it to a process that comes later.
+//! A process that recovers has no claim yet. It signs the incarnation under which it recovers. Another node that has noted this incarnation shows the signature to later
+//! processes of the folder.
 //!
 //! What a node says of itself, in its own pings, counts in any case. A node that has no key cannot verify anything: it believes every word, as all did before there were
 //! keys; and so it is while the cluster is of an earlier version. (docs/decisions/2026-11-25-restored-folders.md)
@@ -38,6 +39,8 @@ const SIGNED_IN_DOUBT_EVERY: Duration = Duration::from_millis(50);
 const ANSWERED_EVERY: Duration = Duration::from_millis(200);
 /// Most signed claims that one ping has sent in answer.
 const SENT_AT_ONCE: usize = 8;
+/// Most signatures of one sender that are looked at in each [`ANSWERED_EVERY`]: twice what an honest one sends.
+const JUDGED_MAX: usize = 4 * SENT_AT_ONCE;
 /// Longest public key, and longest signature, in bytes. ML-DSA-65 has 1,974 (with its frame of DER) and 3,309.
 const SIGNED_PART_MAX: usize = 8 << 10;
 /// What a signature is for: none made for another purpose passes for one of a claim.
@@ -96,12 +99,46 @@ pub(crate) struct Testimony {
     said: BTreeMap<NodeId, BTreeMap<NodeId, Claim>>,
     /// When each was sent what it lacks.
     answered: BTreeMap<NodeId, Time>,
+    /// How many signatures from each were looked at.
+    judged: BTreeMap<NodeId, Judged>,
+}
+
+/// A signature takes a tenth of a millisecond to verify, so nobody has another node verify many.
+#[derive(Debug, Default)]
+struct Judged {
+    since: Time,
+    count: usize,
+    /// When one was refused last.
+    refused: Option<Time>,
+}
+
+impl Judged {
+    /// Whether one more is looked at: at most [`JUDGED_MAX`] in each [`ANSWERED_EVERY`], and none for so long after one that was refused.
+    fn may_judge(&mut self, now: Time) -> bool {
+        if self.refused.is_some_and(|at| now.since(at) < ANSWERED_EVERY) {
+            return false;
+        }
+        if now.since(self.since) >= ANSWERED_EVERY {
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += 1;
+        self.count <= JUDGED_MAX
+    }
 }
 
 impl Testimony {
     /// A link is new: what was sent before may be lost.
     pub(crate) fn on_peer_up(&mut self, peer: NodeId) {
         self.answered.remove(&peer);
+    }
+
+    /// The claims that nodes have signed with keys that are not theirs any more, as `is_its` says.
+    fn take_of_former_keys(&mut self, is_its: impl Fn(&SignedClaim) -> bool) -> Vec<NodeId> {
+        let gone: Vec<NodeId> =
+            self.of_others.values().filter(|signed| !is_its(signed)).map(|signed| signed.node).collect();
+        gone.iter().for_each(|node| drop(self.of_others.remove(node)));
+        self.of_recovering.retain(|_, signed| is_its(signed));
+        gone
     }
 
     /// True if some other node says that this one had a later memory than this. It may be mistaken.
@@ -116,17 +153,15 @@ impl Testimony {
         self.of_recovering.remove(&node);
         self.said.remove(&node);
         self.answered.remove(&node);
+        self.judged.remove(&node);
     }
 }
 
-/// Whether words about a node count only with that node's signature: where this node has a key, and the cluster knows those of others. As long as it is of an earlier version,
-/// it knows none.
-fn needs_signature(node: &Node, from: NodeId, about: NodeId) -> bool {
-    let signs = |version: u16| Feature::SignedClaims.is_in(version);
-    let both_sign = signs(node.version_with(from)) && node.newest_of(about).is_none_or(signs);
-    // A node that has just been started does not know the cluster's version yet.
-    let knows_none = node.cluster_name() != 0 && !signs(node.cluster_version());
-    node.config.signer.is_some() && both_sign && !knows_none && node.config.planted != Some(Planted::UnsignedClaims)
+/// Whether what others say counts only with the signature of the node that it is about: where this node has a key, and the cluster knows those of others. As long as the
+/// cluster is of an earlier version, it knows none. (A node that has just been started does not know the cluster's version, and waits for signatures.)
+fn needs_signatures(node: &Node) -> bool {
+    let knows_keys = node.cluster_name() == 0 || Feature::SignedClaims.is_in(node.cluster_version());
+    node.config.signer.is_some() && knows_keys && node.config.planted != Some(Planted::UnsignedClaims)
 }
 
 /// A ping says what its sender knows of nodes' folders.
@@ -134,18 +169,12 @@ pub(crate) fn on_lives(node: &mut Node, from: NodeId, ping: &Ping) {
     let me = node.config.me;
     let is_known = |about: &NodeId| *about == me || node.roll.get(*about).is_some();
     let said: BTreeMap<NodeId, Claim> = ping.lives.iter().filter(|(about, _)| is_known(about)).copied().collect();
-    for (about, claim) in &said {
-        if !needs_signature(node, from, *about) {
-            node.lives.hear_of(*about, *claim);
-        }
-    }
-    if !said.is_empty() {
-        let of_me = said.get(&me).copied();
+    if !needs_signatures(node) {
+        said.iter().for_each(|(about, claim)| node.lives.hear_of(*about, *claim));
+    } else if !said.is_empty() {
+        node.testimony.is_doubted |= said.get(&me).is_some_and(|claim| contradicts(claim, &node.claim()));
         node.testimony.said.insert(from, said);
-        if let Some(claim) = of_me.filter(|_| needs_signature(node, from, me)) {
-            node.testimony.is_doubted |= contradicts(&claim, &node.claim());
-            hear_the_others(node, claim);
-        }
+        hear_most(node);
     }
     // A ping with claims has all that its sender knows; and so has the first one of a link, also if that is nothing.
     if ping.since == 0 || !ping.lives.is_empty() {
@@ -158,21 +187,19 @@ fn contradicts(said: &Claim, own: &Claim) -> bool {
     said.outdates(own) || own.incarnation != 0 && said.incarnation > own.incarnation
 }
 
-/// Takes for true what most others say of this node's folder, if `said`, by one of them, is such a thing.
-fn hear_the_others(node: &mut Node, said: Claim) {
-    let own = node.claim();
-    if !contradicts(&said, &own) {
-        return;
-    }
-    let me = node.config.me;
+/// Believes that this node had a later memory if most of the other voters say so: up to the latest incarnation for which that many stand.
+fn hear_most(node: &mut Node) {
+    let (me, own) = (node.config.me, node.claim().incarnation);
     let Some(g) = place_of(&node.groups, COUNCIL) else { return };
     let others: Vec<NodeId> = node.voters_of(g).into_iter().filter(|id| *id != me).collect();
-    let told = |id: &NodeId| node.testimony.said.get(id)?.get(&me);
-    let say_so = others.iter().filter(|id| told(id).is_some_and(|claim| contradicts(claim, &own))).count();
+    let said = |id: &NodeId| Some(node.testimony.said.get(id)?.get(&me)?.incarnation);
+    let mut later: Vec<u64> = others.iter().filter_map(said).filter(|incarnation| *incarnation > own).collect();
+    later.sort_unstable_by(|a, b| b.cmp(a));
     // One is never most: of two nodes, each could end the other.
-    if say_so >= 2 && say_so * 2 > others.len() {
-        node.probe("node: most say what its folder lacks");
-        node.lives.hear_of(me, said);
+    let most = (others.len() / 2 + 1).max(2);
+    if let Some(incarnation) = later.get(most - 1).copied().filter(|_| own != 0) {
+        node.probe("node: most say that it had a later memory");
+        node.lives.hear_of(me, Claim { incarnation, ..Claim::default() });
     }
 }
 
@@ -191,7 +218,7 @@ fn send_what_it_lacks(node: &mut Node, to: NodeId, ping: &Ping) {
     };
     let first = node.testimony.own.iter().map(|(signed, _)| signed).filter(|_| ping.since == 0);
     let lacking = node.testimony.of_others.values().filter(|signed| !knows(signed));
-    // The proof of what this node's replica has noted. What it has not noted, the next process of that folder need not be above.
+    // The proof of what this node's replica has noted. The next process needs a higher incarnation only than those that replicas have noted.
     let noted = node.testimony.of_recovering.get(&to).filter(|signed| {
         let council = place_of(&node.groups, COUNCIL).map(|g| &node.groups[g].partition.replica);
         let is_noted = council.is_some_and(|it| it.incarnation_known_of(to) == signed.claim.incarnation);
@@ -224,7 +251,7 @@ pub(crate) fn on_signed(node: &mut Node, from: NodeId, signed: SignedClaim) {
     } else {
         node.testimony.of_others.get(&about).is_none_or(|known| signed.claim.is_news_after(&known.claim))
     };
-    if !is_news {
+    if !is_news || !node.testimony.judged.entry(from).or_default().may_judge(node.now.time) {
         return;
     }
     let key = signer.hash_of(&signed.public);
@@ -233,17 +260,32 @@ pub(crate) fn on_signed(node: &mut Node, from: NodeId, signed: SignedClaim) {
     if !is_its_key || !is_signed() {
         // This node may not have heard of the key yet; then it is told again.
         if is_its_key {
+            node.testimony.judged.entry(from).or_default().refused = Some(node.now.time);
             node.probe("node: a claim that its node has not signed refused");
             intake::note_nonsense(node, from, "claims of other nodes that those have not signed");
         }
         return;
     }
-    node.probe("node: a signed claim believed");
-    node.lives.hear_of(about, signed.claim);
     if about == me {
+        node.lives.hear_of(about, signed.claim);
         node.testimony.is_doubted = true;
-    } else {
+    } else if node.lives.hear(about, signed.claim) {
         node.testimony.of_others.insert(about, signed);
+    } else {
+        // Of a process that was begun from an earlier copy, and goes on.
+        return;
+    }
+    node.probe("node: a signed claim believed");
+}
+
+/// The council knows some nodes by other keys than before. What was signed with a former one may be the word of a thief, so it is forgotten; what the node says itself is
+/// heard again with its next ping.
+pub(crate) fn on_keys(node: &mut Node) {
+    let Some(signer) = node.config.signer.clone() else { return };
+    let keys = &node.registry.keys;
+    let is_its = |signed: &SignedClaim| keys.of(signed.node).contains(&signer.hash_of(&signed.public));
+    for about in node.testimony.take_of_former_keys(is_its) {
+        node.lives.forget(about);
     }
 }
 

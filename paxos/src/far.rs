@@ -4,8 +4,8 @@
 //! refused candidate runs in a higher round than the one that it hears of, and so passes such a round on. One message of one member must not do that.
 //!
 //! A round grows by one with each attempt that a majority has allowed. A message that speaks of one further ahead than [`ROUNDS_AHEAD_MAX`] is ignored, until another
-//! replica speaks of such rounds, too: then the group has come there while this replica was away. What the owner of another replica says in its pings is a word as well. One that knows only one other
-//! replica, and has promised nothing yet, believes that one.
+//! replica speaks of such rounds, too: then the group has come there while this replica was away. What the owner of another replica says in its pings is a word as
+//! well. A replica that has promised nothing believes the only other replica that it knows.
 
 use base::{Ballot, NodeId};
 

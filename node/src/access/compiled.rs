@@ -292,6 +292,13 @@ fn needs_of(known: Known, words: &[&[u8]]) -> Option<(Whole, &'static str)> {
     }
 }
 
+/// `MIGRATE host port key|"" db timeout … [KEYS key …]`.
+fn migrated<'w>(words: &'w [&'w [u8]]) -> Accesses<'w> {
+    let behind = words.iter().position(|word| word.eq_ignore_ascii_case(b"keys")).map_or(words.len(), |at| at + 1);
+    let first = words.get(3).filter(|key| !key.is_empty());
+    first.into_iter().chain(&words[behind..]).map(|key| (*key, Access::ALL)).collect()
+}
+
 /// The keys that a command names, and what it does to each.
 pub(crate) type Accesses<'w> = Vec<(&'w [u8], Access)>;
 
@@ -304,7 +311,9 @@ pub(crate) fn accesses_of<'w>(words: &'w [&'w [u8]]) -> Option<(&'static str, Ac
     }
     let (place, row) = TABLE.find(words)?;
     let fits = row.spec.arity_fits(words.len());
-    fits.then(|| (row.spec.name, Wish::of(place, row, words).keys))
+    // The keys of MIGRATE stand where the tables have no word for.
+    let keys = if row.spec.name == "migrate" { migrated(words) } else { Wish::of(place, row, words).keys };
+    fits.then_some((row.spec.name, keys))
 }
 
 impl Rights {

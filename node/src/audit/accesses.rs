@@ -21,6 +21,10 @@ const PER_SECOND_DEFAULT: u32 = 10;
 pub(crate) const PER_SECOND_MAX: u32 = 100_000;
 /// Units of work that one command may cost; beyond that its keys are told without a further look.
 const MATCHING_WORK_MAX: u64 = 1_000_000;
+/// Most bytes of the names of keys in one record; the keys behind these are counted.
+const NAMES_BYTES_MAX: usize = 2048;
+/// How the addresses of connections begin by which the owner does errands (`server/src/errands.rs`).
+const ERRAND: &str = "errand";
 /// Most patterns.
 const PATTERNS_MAX: usize = 100;
 
@@ -34,7 +38,9 @@ struct Pattern {
 
 impl Pattern {
     fn fits(&self, key: &[u8], wanted: Access, meter: &Meter) -> bool {
-        let concerns = self.access.reads && wanted.reads || self.access.writes && wanted.writes;
+        // Commands such as `EXISTS` and `SISMEMBER` tell of a key though they tell no value.
+        let concerns =
+            self.access == Access::ALL || self.access.reads && wanted.reads || self.access.writes && wanted.writes;
         concerns && key.starts_with(&self.prefix) && (self.glob.matches_within(key, meter) || meter.is_over())
     }
 }
@@ -103,14 +109,16 @@ impl AuditedKeys {
 /// A command is carried out for its client.
 pub(crate) fn accessed(node: &mut Node, session: &Session, words: &[&[u8]]) {
     let audited = &node.audit.audited;
-    if audited.patterns.is_empty() {
+    // What an errand does for a command (`MIGRATE`, `COPY … DB`), that command has been told for.
+    if audited.patterns.is_empty() || session.is_own() && session.address.starts_with(ERRAND) {
         return;
     }
     let Some((command, accesses)) = accesses_of(words) else { return };
     let meter = Meter::limited(MATCHING_WORK_MAX);
+    let is_too_much = accesses.len().saturating_mul(audited.patterns.len()) as u64 > MATCHING_WORK_MAX;
     let (mut keys, mut all) = (Vec::new(), Access::default());
     for (key, access) in accesses {
-        if audited.patterns.iter().any(|pattern| pattern.fits(key, access, &meter)) {
+        if is_too_much || audited.patterns.iter().any(|pattern| pattern.fits(key, access, &meter)) {
             (all.reads, all.writes) = (all.reads || access.reads, all.writes || access.writes);
             keys.push(key);
         }
@@ -122,15 +130,25 @@ pub(crate) fn accessed(node: &mut Node, session: &Session, words: &[&[u8]]) {
     let access = match (all.reads, all.writes) {
         (true, true) => "read, write",
         (false, true) => "write",
-        _ => "read",
+        (true, false) => "read",
+        (false, false) => "look",
     };
-    let more = keys.len().saturating_sub(NAMES_MAX);
+    let mut room = NAMES_BYTES_MAX;
+    let shown = keys.iter().take(NAMES_MAX).map(|key| shown::bytes(key));
+    let shown: Vec<String> = shown
+        .take_while(|name| {
+            let fits = name.len() <= room;
+            room = room.saturating_sub(name.len());
+            fits
+        })
+        .collect();
+    let more = keys.len() - shown.len();
     let event = AuditEvent::Accessed {
         by: actor(session, &session.user.name),
         command,
         bucket: shown::bytes(access::bucket_name(node, session).as_bytes()),
         access,
-        keys: keys.into_iter().take(NAMES_MAX).map(shown::bytes).collect(),
+        keys: shown,
         more,
     };
     node.audit.push(node.clock.own(), event);
@@ -153,8 +171,8 @@ mod tests {
         assert!(fits(&audited, b"ssn:7", true, false) && !fits(&audited, b"ssn:7", false, true));
         assert!(fits(&audited, b"log", true, true) && !fits(&audited, b"log", true, false));
         assert!(!fits(&audited, b"other", true, true) && !fits(&audited, b"ssn:77", true, true));
-        // Commands that tell nothing of a value, and change none.
-        assert!(!fits(&audited, b"card:7", false, false));
+        // Commands that tell no value, and change none.
+        assert!(fits(&audited, b"card:7", false, false) && !fits(&audited, b"log", false, false));
         for wrong in ["card:*", "+get", "allkeys", "bucket=a", "%X~a", "~a resetkeys", "(~a)", "&a"] {
             assert!(audited.set(wrong.as_bytes()).is_err(), "{wrong}");
         }

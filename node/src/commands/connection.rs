@@ -97,7 +97,7 @@ fn echo(_: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
 
 /// Lets a connection be another user, if the password is right. A name of no user that is that of a bucket says which bucket `default` wants
 /// ([`crate::choice`]); so does `user@bucket`. At the listener for cluster clients `default` itself means the listener's.
-fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Result<(), Failure> {
+fn authenticate(context: &mut Context<'_>, (name, by_name): (&[u8], bool), password: &[u8]) -> Result<(), Failure> {
     let found = context.node.login(context.session, name, password);
     let Some((user, Some(bucket))) = found else {
         if found.is_some() {
@@ -110,7 +110,7 @@ fn authenticate(context: &mut Context<'_>, name: &[u8], password: &[u8]) -> Resu
         access::note(context.node, context.session, refused);
         return Err(Failure::Text("WRONGPASS invalid username-password pair or user is disabled."));
     };
-    context.session.select_named(bucket)?;
+    context.session.select_named(bucket, by_name)?;
     let is_usual = !context.node.names_bucket(name);
     if let Some(redirected) = &mut context.session.redirected {
         redirected.has_chosen = !is_usual;
@@ -168,9 +168,9 @@ fn auth(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
             }
-            authenticate(context, DEFAULT, password)?;
+            authenticate(context, (DEFAULT, false), password)?;
         }
-        [_, user, password] => authenticate(context, user, password)?,
+        [_, user, password] => authenticate(context, (user, true), password)?,
         _ => return Err(Failure::Syntax),
     }
     Ok(Reply::Ok)
@@ -191,7 +191,7 @@ fn hello(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
             let (Some(user), Some(password)) = (rest.next(), rest.next()) else {
                 return Err(syntax_error_in_hello(option));
             };
-            authenticate(context, user, password)?;
+            authenticate(context, (user, true), password)?;
         } else if option.eq_ignore_ascii_case(b"setname") {
             name = Some(rest.next().ok_or_else(|| syntax_error_in_hello(option))?.to_vec());
         } else {

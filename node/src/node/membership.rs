@@ -29,6 +29,9 @@ impl Node {
         if self.config.planted == Some(Planted::KeysUnheard) {
             changes.keys = false;
         }
+        if changes.keys {
+            testimony::on_keys(self);
+        }
         self.roll_told &= changes == Changes::default();
         self.carry_out_changes(changes);
         place_of(&self.groups, COUNCIL)

@@ -173,6 +173,8 @@ fn accesses_to_keys_are_told_where_they_are_asked_for() {
     cluster.ask(0, "GETSET ssn:1 y");
     cluster.ask(0, "GET ssn:1");
     cluster.ask(0, "STRLEN other");
+    cluster.ask(0, "SISMEMBER card:s x");
+    cluster.ask(0, "SISMEMBER ssn:s x");
     // At the end of their transaction, and not before.
     cluster.ask(0, "MULTI");
     cluster.ask(0, "GET card:1");
@@ -181,7 +183,11 @@ fn accesses_to_keys_are_told_where_they_are_asked_for() {
     cluster.ask(0, "DEL card:1");
     assert_eq!(
         told(&mut cluster),
-        ["access default getset in default: read, write ssn:1 +0", "access default get in default: read ssn:1 +0"]
+        [
+            "access default getset in default: read, write ssn:1 +0",
+            "access default get in default: read ssn:1 +0",
+            "access default sismember in default: look card:s +0"
+        ]
     );
     cluster.ask(0, "EXEC");
     cluster.ask(0, "DICTUM.ONCE id SET card:1 x");

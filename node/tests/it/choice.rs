@@ -214,6 +214,9 @@ fn a_login_behind_a_refused_one_chooses() {
         (&["AUTH amn secret", "AUTH ann secret"][..], "$1\r\n0\r\n"),
         (&["AUTH amn secret", "AUTH anm secret", "HELLO 2 AUTH ann secret"], "$1\r\n0\r\n"),
         (&["AUTH amn secret", "AUTH ann@users secret"], "$5\r\nusers\r\n"),
+        // A password alone says nothing of that either. (`default` has none.)
+        (&["AUTH amn secret", "AUTH secret"], &format!("{NONE}\r\n")),
+        (&["AUTH amn secret", "AUTH secret", "AUTH ann secret"], "$1\r\n0\r\n"),
         (&["AUTH amn secret"], &format!("{NONE}\r\n")),
         // What was refused was a database: a login says nothing of that.
         (&["SELECT 99", "AUTH ann secret"], &format!("{NONE}\r\n")),

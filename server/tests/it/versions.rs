@@ -16,7 +16,7 @@ use wire::Value;
 use crate::common::counting::{Stops, count};
 use crate::common::process::Process;
 use crate::common::{
-    DICTUM, dictum, eventually, failure, free_ports, http, output, wait_for, wait_until_nothing_is_flushed,
+    DICTUM, dictum, eventually, failure, free_ports, http, output, status, wait_for, wait_until_nothing_is_flushed,
 };
 
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
@@ -59,9 +59,14 @@ impl Cluster<'_> {
     }
 }
 
-/// Nodes of `older`, with these words, are upgraded one by one. How the cluster came to the newest version; nobody's commands failed.
+/// Nodes of `older`, with these words, are upgraded one by one, and get a secret for their links on the way. The first one goes back once, as the cluster's version has not
+/// risen. How the cluster came to the newest version; nobody's commands failed.
 fn upgrade(older: &str, more: &[&str]) {
     let folder = tempdir().expect("a temporary folder");
+    let made = output(dictum(&["init", "--dir", folder.path().join("etc").to_str().expect("text")]));
+    assert!(made.status.success(), "{made:?}");
+    let secret = folder.path().join("etc/cluster.secret");
+    let newer = ["--cluster-secret", secret.to_str().expect("text"), "--peer-tls", "prefer"];
     let (cluster, mut nodes) = wait_for("three nodes", || {
         let free: [u16; 9] = free_ports();
         let cluster = Cluster {
@@ -93,15 +98,21 @@ fn upgrade(older: &str, more: &[&str]) {
                     scope.spawn(move || count(&resp, None, NAMES[*node], from, stop))
                 })
                 .collect();
-            assert!(nodes[upgraded].take().expect("it runs").stop(), "it ends well");
-            let started = cluster.start(DICTUM, upgraded, &[]);
-            nodes[upgraded] = Some(started.unwrap_or_else(|reason| panic!("{} has ended: {reason}", NAMES[upgraded])));
-            // It has caught up, and the others see it.
-            eventually(&cluster.resp(upgraded), &["GET", "h:none"]);
-            wait_for("all nodes up", || {
-                let list = cluster.list(upgraded);
-                (list.len() == 3 && list.iter().all(|node| node["seen"] == "up")).then_some(())
-            });
+            let there_and_back: &[(&str, &[&str])] = &[(DICTUM, &newer), (older, more), (DICTUM, &newer)];
+            for &(program, words) in if upgraded == 0 { there_and_back } else { &there_and_back[2..] } {
+                assert!(nodes[upgraded].take().expect("it runs").stop(), "it ends well");
+                let started = cluster.start(program, upgraded, words);
+                nodes[upgraded] =
+                    Some(started.unwrap_or_else(|reason| panic!("{} has ended: {reason}", NAMES[upgraded])));
+                // It has caught up, and the others see it.
+                eventually(&cluster.resp(upgraded), &["GET", "h:none"]);
+                if program == DICTUM {
+                    wait_for("all nodes up", || {
+                        let list = cluster.list(upgraded);
+                        (list.len() == 3 && list.iter().all(|node| node["seen"] == "up")).then_some(())
+                    });
+                }
+            }
             if upgraded < 2 {
                 let list = cluster.list(upgraded);
                 assert!(list.iter().all(|node| node["cluster_version"] == OLDEST), "{list:?}");
@@ -130,6 +141,11 @@ fn upgrade(older: &str, more: &[&str]) {
             assert_eq!(eventually(&cluster.resp(asked), &["GET", name]), Value::bulk(&*number.to_string()));
         }
     }
+    wait_for("all links under TLS", || {
+        let links = |asked: usize| status(&cluster.resp(asked))?["nodes"].as_array().cloned();
+        let is_secured = |node: &Json| node["me"] == true || node["link"] == "tls";
+        (0..3).all(|asked| links(asked).is_some_and(|nodes| nodes.iter().all(is_secured))).then_some(())
+    });
     let listed =
         http::ask(&format!("127.0.0.1:{}", cluster.ports[0][1]), "GET /v1/nodes", &[], b"").expect("an answer").json();
     assert_eq!((&listed[1]["speaks"], &listed[1]["cluster_version"]), (&NEWEST.into(), &NEWEST.into()));
@@ -155,10 +171,10 @@ fn upgrade(older: &str, more: &[&str]) {
         );
     }
     // Nothing has come of it.
-    let again = cluster.start(DICTUM, 1, &[]).expect("it starts");
+    let again = cluster.start(DICTUM, 1, &newer).expect("it starts");
     assert_eq!(eventually(&cluster.resp(1), &["GET", "n1"]), Value::bulk(&*counted[0].to_string()));
     wait_for("an end by what is in the store", || {
-        let runs = nodes[0].take().unwrap_or_else(|| cluster.start(DICTUM, 0, &[]).expect("it starts"));
+        let runs = nodes[0].take().unwrap_or_else(|| cluster.start(DICTUM, 0, &newer).expect("it starts"));
         eventually(&cluster.resp(0), &["BGSAVE"]);
         wait_until_nothing_is_flushed(&cluster.resp(0));
         // The council's state may not have come to the store yet.
