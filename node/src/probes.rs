@@ -103,7 +103,7 @@ const NODE_PROBES: &[&str] = &[
     "node: met an unknown node",
     "node: a node of another cluster refused",
     "node: a node with an earlier copy of its folder refused",
-    "node: most say that it had a later memory",
+    "node: most say what its folder lacks",
     "node: a signed claim passed on",
     "node: a signed claim believed",
     "node: a claim that its node has not signed refused",

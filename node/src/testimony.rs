@@ -6,7 +6,7 @@
 //! 1. Each node signs its own claims with its own key, and sends them to all others: at its start, and then twice a second while its journal goes on.
 //! 2. Each keeps the newest signed claim of every other node. It sends that to every node that knows less, by the claims in that node's ping: also to the node itself.
 //! 3. A claim that another node tells counts if the node that it is about has signed it.
-//! 4. That the receiver of a ping had a later memory counts without a signature if most of the other voters of the council say so. The incarnations that replicas have noted
+//! 4. What a ping says of the receiver, unsigned, counts if most of the other voters of the council say the same ([`hear_most`]). The incarnations that replicas have noted
 //!    on their disks come this way: the process that had such an incarnation may be gone, with what it signed.
 //!
 //! A process that recovers has no claim yet. It signs the incarnation under which it recovers. Another node that has noted this incarnation shows the signature to later
@@ -187,19 +187,31 @@ fn contradicts(said: &Claim, own: &Claim) -> bool {
     said.outdates(own) || own.incarnation != 0 && said.incarnation > own.incarnation
 }
 
-/// Believes that this node had a later memory if most of the other voters say so: up to the latest incarnation for which that many stand.
+/// Believes what most of the other voters say of this node's folder: that another process had on its disk what this folder lacks; or that the node had a later memory, up
+/// to the latest incarnation for which that many stand. The two are counted apart: what follows from them is not the same.
 fn hear_most(node: &mut Node) {
-    let (me, own) = (node.config.me, node.claim().incarnation);
+    let (me, own) = (node.config.me, node.claim());
     let Some(g) = place_of(&node.groups, COUNCIL) else { return };
     let others: Vec<NodeId> = node.voters_of(g).into_iter().filter(|id| *id != me).collect();
-    let said = |id: &NodeId| Some(node.testimony.said.get(id)?.get(&me)?.incarnation);
-    let mut later: Vec<u64> = others.iter().filter_map(said).filter(|incarnation| *incarnation > own).collect();
-    later.sort_unstable_by(|a, b| b.cmp(a));
     // One is never most: of two nodes, each could end the other.
     let most = (others.len() / 2 + 1).max(2);
-    if let Some(incarnation) = later.get(most - 1).copied().filter(|_| own != 0) {
-        node.probe("node: most say that it had a later memory");
-        node.lives.hear_of(me, Claim { incarnation, ..Claim::default() });
+    let said: Vec<Claim> = others
+        .iter()
+        .filter_map(|id| node.testimony.said.get(id)?.get(&me))
+        .filter(|claim| contradicts(claim, &own))
+        .copied()
+        .collect();
+    let mut later: Vec<u64> = said.iter().map(|claim| claim.incarnation).filter(|it| *it > own.incarnation).collect();
+    later.sort_unstable_by(|a, b| b.cmp(a));
+    let outdating: Vec<Claim> = said.into_iter().filter(|claim| claim.outdates(&own)).collect();
+    let believed = match later.get(most - 1) {
+        Some(incarnation) => Some(Claim { incarnation: *incarnation, ..Claim::default() }),
+        None if outdating.len() >= most => outdating.into_iter().min_by_key(|claim| claim.journal),
+        None => None,
+    };
+    if let Some(claim) = believed {
+        node.probe("node: most say what its folder lacks");
+        node.lives.hear_of(me, claim);
     }
 }
 

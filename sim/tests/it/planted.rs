@@ -316,7 +316,7 @@ fn leaves_too_soon() {
 #[test]
 fn settled_too_soon() {
     let with = [Fault::MembersChange, Fault::VotersChange];
-    is_found_by(Planted::SettledTooSoon, 120, &with, "removed nodes have no vote");
+    is_found_by(Planted::SettledTooSoon, 200, &with, "removed nodes have no vote");
 }
 
 #[test]
