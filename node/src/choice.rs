@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     pub named: BucketId,
     /// It has chosen, or had a command on keys: from then on a refused choice changes nothing.
     pub is_made: bool,
-    /// What was refused was the name in a login: the next login is its correction, and chooses anew.
+    /// The node has refused the name in a login. The next login with a name corrects it, and chooses anew.
     pub is_login_refused: bool,
     /// The council was asked for the name that its waiting command says.
     pub has_asked: bool,

@@ -28,6 +28,7 @@ use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
 use crate::registry::{NodeKey, TrailMark};
+use crate::testimony::Signer;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use crate::trimming::LogTrimSettings;
 
@@ -511,24 +512,6 @@ pub struct ProcessFigures {
     pub user_micros: u64,
     /// The same in the system's.
     pub system_micros: u64,
-}
-
-/// Signs with a node's own key, and judges what other nodes have signed with theirs. It does so at once, and by nothing but what it is given.
-pub trait Signer: fmt::Debug + Send + Sync {
-    /// This node's public key.
-    fn public(&self) -> &[u8];
-
-    /// The hash of a public key, by which the council knows the node that has the key.
-    fn hash_of(&self, public: &[u8]) -> NodeKey;
-
-    /// A signature by this node's key. The bytes begin with what the signature is for.
-    ///
-    /// # Errors
-    /// The system has no randomness or no memory.
-    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String>;
-
-    /// Whether the node that has this public key has signed these bytes.
-    fn is_signed(&self, public: &[u8], bytes: &[u8], signature: &[u8]) -> bool;
 }
 
 /// What a node has to know before its first step.

@@ -2,6 +2,7 @@
 //!
 //! All of it is well-formed as a message and a lie in what it says. None of it may end the node, keep it from having a leader, or change what clients are answered.
 
+use base::checksum::xxh3;
 use base::{Ballot, NodeId, Rng};
 use bytes::Bytes;
 use paxos::{Knowledge, Message, Tail};
@@ -11,8 +12,8 @@ use crate::entry::{Kind, Life};
 use crate::lives::Claim;
 use crate::node::Node;
 use crate::peer::{Forwarded, PeerMessage, Ping};
-use crate::registry::Change;
-use crate::testimony::SignedClaim;
+use crate::registry::{Change, NodeKey};
+use crate::testimony::{SignedClaim, Signer};
 
 /// Bodies of writes that no replica can apply, or must not: see [`crate::intake`].
 const BODIES: [(Kind, &[u8]); 8] = [
@@ -97,7 +98,7 @@ fn about_folders(node: &Node, member: NodeId, rng: &mut Rng) -> Vec<PeerMessage>
     let lives: Vec<(NodeId, Claim)> = true_claims.map(|(other, claim)| (other, lie(claim, rng))).collect();
     let ping = Ping { number: before.number + 1, lives: lives.clone(), ..before.clone() };
     let signed = lives.into_iter().map(|(about, claim)| {
-        // In the simulator a key and its hash are the same.
+        // The public key of a [`PlainSigner`] is its hash.
         let key = node.registry.keys.of(about).first().copied().unwrap_or_default();
         let signature = Bytes::copy_from_slice(&rng.next_u64().to_be_bytes());
         let public = Bytes::copy_from_slice(&key);
@@ -119,4 +120,30 @@ pub fn farewell(node: &Node) -> Bytes {
     let mut bytes = Vec::new();
     PeerMessage::Farewell { cluster: node.cluster_name() }.encode(node.cluster_version(), &mut bytes);
     bytes.into()
+}
+
+/// Signs as far as the simulator and tests need it. The public key is the key, so anybody could make up a signature; nobody there makes up one that it was not given.
+#[derive(Debug)]
+pub struct PlainSigner(pub NodeKey);
+
+fn plain_signature(public: &[u8], bytes: &[u8]) -> Vec<u8> {
+    xxh3(&[public, bytes].concat()).to_be_bytes().to_vec()
+}
+
+impl Signer for PlainSigner {
+    fn public(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn hash_of(&self, public: &[u8]) -> NodeKey {
+        public.try_into().unwrap_or_default()
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(plain_signature(&self.0, bytes))
+    }
+
+    fn is_signed(&self, public: &[u8], bytes: &[u8], signature: &[u8]) -> bool {
+        plain_signature(public, bytes) == signature
+    }
 }

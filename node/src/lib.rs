@@ -117,10 +117,10 @@ pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkTerms, Listener,
     LogLine, LogTrimSettings, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered,
-    RecoveredSnapshot, Rubbish, Signer, SnapshotContent, SnapshotJob, SnapshotSettings,
+    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
-pub use forgery::{farewell, lies_of};
+pub use forgery::{PlainSigner, farewell, lies_of};
 pub use full_sync::FullSync;
 pub use guesses::HostFailures;
 pub use image::{Image, Restorer};
@@ -128,6 +128,7 @@ pub use node::Node;
 pub use peer::busy_sign;
 pub use probes::PROBES;
 pub use registry::{NodeKey, TrailMark, is_zone};
+pub use testimony::Signer;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;
 

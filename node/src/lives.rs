@@ -42,7 +42,7 @@ impl Claim {
         Ok(Claim { incarnation: r.u64()?, process: r.u64()?, boot: r.varint()?, journal: r.varint()? })
     }
 
-    /// Whether `self` says more than `known`, of the same node. In one incarnation the longest journal is that of the newest life: a later start is behind all of it.
+    /// True if `self` says more than `known`, of the same node. In one incarnation the longest journal is that of the newest life: a later start is behind all of it.
     pub(crate) fn is_news_after(&self, known: &Claim) -> bool {
         (self.incarnation, self.journal) > (known.incarnation, known.journal)
     }
@@ -70,7 +70,7 @@ impl Lives {
         true
     }
 
-    /// It is said of a node, and it counts: see [`crate::testimony`].
+    /// Takes a claim about a node that another one tells, and that this node believes: see [`crate::testimony`].
     pub(crate) fn hear_of(&mut self, node: NodeId, claim: Claim) {
         self.note(node, claim);
     }

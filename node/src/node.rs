@@ -109,7 +109,7 @@ pub struct Node {
     pub(crate) process: u64,
     /// What is known of all nodes' folders.
     pub(crate) lives: Lives,
-    /// What others say of folders, and what counts of it.
+    /// Claims about folders that other nodes tell, and the signed ones.
     pub(crate) testimony: Testimony,
     /// Up to this number the journal is on disk.
     pub(crate) persisted: u64,

@@ -175,7 +175,7 @@ pub(crate) enum PeerMessage {
         position: Position,
         ending: Ending,
     },
-    /// What a node says of its folder, signed by that node: see [`crate::testimony`].
+    /// A claim about a folder, signed by the folder's node: see [`crate::testimony`].
     SignedClaim(Box<SignedClaim>),
     /// How the sender stands to an entry that is to be stepped over: see [`crate::step_over`].
     Stand(Said),

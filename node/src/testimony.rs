@@ -1,7 +1,7 @@
-//! What nodes say of other nodes' folders, and what counts of that.
+//! Decides which claims about folders a node believes when another node than the folder's own tells them.
 //!
-//! By claims ([`crate::lives`]) a node ends, gives its memory up, or is heard by nobody. So nobody takes another member's word for such a claim: one that is mistaken, or is
-//! not what it seems, would end every other node.
+//! Claims ([`crate::lives`]) make a node end, make it give its memory up, or make all others ignore it. So a node does not take another member's word for a claim: a member
+//! that is mistaken, or is not what it seems, could end every other node.
 //!
 //! 1. Each node signs its own claims with its own key, and sends them to all others: at its start, and then twice a second while its journal goes on.
 //! 2. Each keeps the newest signed claim of every other node. It sends that to every node that knows less, by the claims in that node's ping: also to the node itself.
@@ -12,10 +12,11 @@
 //! A process that recovers has no claim yet. It signs the incarnation under which it recovers. Another node that has noted this incarnation shows the signature to later
 //! processes of the folder.
 //!
-//! What a node says of itself, in its own pings, counts in any case. A node that has no key cannot verify anything: it believes every word, as all did before there were
-//! keys; and so it is while the cluster is of an earlier version. (docs/decisions/2026-11-25-restored-folders.md)
+//! A node believes in any case what another one says of itself, in its own pings. A node that has no key cannot verify anything: it believes every word, as all did before
+//! there were keys. So do all nodes while the cluster is of an earlier version. (docs/decisions/2026-11-25-restored-folders.md)
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use base::versions::Feature;
@@ -25,13 +26,14 @@ use paxos::RoleName;
 use wire::{Malformed, Reader, Writer};
 
 use crate::council::COUNCIL;
-use crate::door::Planted;
+use crate::door::{Level, Planted};
 use crate::intake;
 use crate::lives::Claim;
 use crate::node::{Node, place_of};
 use crate::peer::{PeerMessage, Ping};
+use crate::registry::NodeKey;
 
-/// A claim is signed again so long after the last one, while the journal goes on. A signature takes about a third of a millisecond.
+/// A node signs its claim again so long after the last time, while its journal goes on.
 const SIGNED_EVERY: Duration = Duration::from_millis(500);
 /// The same while somebody has heard of another process with this folder.
 const SIGNED_IN_DOUBT_EVERY: Duration = Duration::from_millis(50);
@@ -39,12 +41,30 @@ const SIGNED_IN_DOUBT_EVERY: Duration = Duration::from_millis(50);
 const ANSWERED_EVERY: Duration = Duration::from_millis(200);
 /// Most signed claims that one ping has sent in answer.
 const SENT_AT_ONCE: usize = 8;
-/// Most signatures of one sender that are looked at in each [`ANSWERED_EVERY`]: twice what an honest one sends.
+/// Most signatures of one sender that a node verifies in each [`ANSWERED_EVERY`]. An honest sender sends up to [`SENT_AT_ONCE`] in that time, and its own.
 const JUDGED_MAX: usize = 4 * SENT_AT_ONCE;
 /// Longest public key, and longest signature, in bytes. ML-DSA-65 has 1,974 (with its frame of DER) and 3,309.
 const SIGNED_PART_MAX: usize = 8 << 10;
-/// What a signature is for: none made for another purpose passes for one of a claim.
+/// The signed bytes begin with this purpose, so a signature that was made for another one does not pass for that of a claim.
 const PURPOSE: &[u8] = b"Dictum claim about a folder, version 1\n";
+
+/// Signs with a node's own key, and judges what other nodes have signed with theirs. It does so at once, and by nothing but what it is given.
+pub trait Signer: fmt::Debug + Send + Sync {
+    /// This node's public key.
+    fn public(&self) -> &[u8];
+
+    /// The hash of a public key, by which the council knows the node that has the key.
+    fn hash_of(&self, public: &[u8]) -> NodeKey;
+
+    /// A signature by this node's key. The bytes begin with what the signature is for.
+    ///
+    /// # Errors
+    /// The system has no randomness or no memory.
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// True if the node that has this public key has signed these bytes.
+    fn is_signed(&self, public: &[u8], bytes: &[u8], signature: &[u8]) -> bool;
+}
 
 /// A claim, as its node has signed it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +95,7 @@ impl SignedClaim {
     }
 }
 
-/// What is signed.
+/// The bytes that a node signs.
 fn statement(node: NodeId, claim: &Claim) -> Vec<u8> {
     let mut bytes = PURPOSE.to_vec();
     let mut w = Writer::new(&mut bytes);
@@ -95,15 +115,17 @@ pub(crate) struct Testimony {
     of_others: BTreeMap<NodeId, SignedClaim>,
     /// The same of processes that recover, which have no memory yet: under which incarnation they do.
     of_recovering: BTreeMap<NodeId, SignedClaim>,
-    /// What each other node has said last of all folders, unsigned.
+    /// The unsigned claims about all folders in the last ping of each other node that had any.
     said: BTreeMap<NodeId, BTreeMap<NodeId, Claim>>,
     /// When each was sent what it lacks.
     answered: BTreeMap<NodeId, Time>,
-    /// How many signatures from each were looked at.
+    /// How many signatures of each sender this node has verified.
     judged: BTreeMap<NodeId, Judged>,
+    /// When this node could not sign.
+    failed: Option<Time>,
 }
 
-/// A signature takes a tenth of a millisecond to verify, so nobody has another node verify many.
+/// Verifying takes the loop's time, so a node verifies a bounded number for each sender.
 #[derive(Debug, Default)]
 struct Judged {
     since: Time,
@@ -113,7 +135,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Whether one more is looked at: at most [`JUDGED_MAX`] in each [`ANSWERED_EVERY`], and none for so long after one that was refused.
+    /// True if this node verifies one more: at most [`JUDGED_MAX`] in each [`ANSWERED_EVERY`], and none for so long after one that it refused.
     fn may_judge(&mut self, now: Time) -> bool {
         if self.refused.is_some_and(|at| now.since(at) < ANSWERED_EVERY) {
             return false;
@@ -157,8 +179,8 @@ impl Testimony {
     }
 }
 
-/// Whether what others say counts only with the signature of the node that it is about: where this node has a key, and the cluster knows those of others. As long as the
-/// cluster is of an earlier version, it knows none. (A node that has just been started does not know the cluster's version, and waits for signatures.)
+/// True if this node believes claims of others only with a signature of the node that they are about: it has a key, and the cluster knows the keys of others. A cluster of
+/// an earlier version knows none. A node that has just been started does not know the cluster's version yet, and waits for signatures.
 fn needs_signatures(node: &Node) -> bool {
     let knows_keys = node.cluster_name() == 0 || Feature::SignedClaims.is_in(node.cluster_version());
     node.config.signer.is_some() && knows_keys && node.config.planted != Some(Planted::UnsignedClaims)
@@ -182,13 +204,13 @@ pub(crate) fn on_lives(node: &mut Node, from: NodeId, ping: &Ping) {
     }
 }
 
-/// Whether a claim is of another process than the one that has `own`, and one that would have to be believed if it were true.
+/// True if this node could not go on as it is, were the claim true: another process has had its folder, or it had a later memory.
 fn contradicts(said: &Claim, own: &Claim) -> bool {
     said.outdates(own) || own.incarnation != 0 && said.incarnation > own.incarnation
 }
 
-/// Believes what most of the other voters say of this node's folder: that another process had on its disk what this folder lacks; or that the node had a later memory, up
-/// to the latest incarnation for which that many stand. The two are counted apart: what follows from them is not the same.
+/// Believes what most of the other voters say of this node's folder: that another process had on its disk something that this folder lacks; or that the node had a later
+/// memory, up to the latest incarnation that so many of them reach. It counts the two apart, because a node ends by the first and recovers by the second.
 fn hear_most(node: &mut Node) {
     let (me, own) = (node.config.me, node.claim());
     let Some(g) = place_of(&node.groups, COUNCIL) else { return };
@@ -250,7 +272,6 @@ pub(crate) fn on_signed(node: &mut Node, from: NodeId, signed: SignedClaim) {
     if signed.claim.incarnation == 0 || about != me && node.roll.get(about).is_none() {
         return;
     }
-    // A signature is looked at only where something follows.
     if signed.claim.process == 0 && about != me {
         // It is for the node itself, which verifies it: this one may not know the key yet. Nobody else can put one in its place.
         if from == about {
@@ -263,6 +284,7 @@ pub(crate) fn on_signed(node: &mut Node, from: NodeId, signed: SignedClaim) {
     } else {
         node.testimony.of_others.get(&about).is_none_or(|known| signed.claim.is_news_after(&known.claim))
     };
+    // A signature is verified only where something follows from the claim.
     if !is_news || !node.testimony.judged.entry(from).or_default().may_judge(node.now.time) {
         return;
     }
@@ -311,26 +333,29 @@ pub(crate) fn tick(node: &mut Node) {
             let public = Bytes::copy_from_slice(signer.public());
             let signed = SignedClaim { node: me, claim, public, signature: signature.into() };
             node.testimony.own = Some((signed.clone(), time));
-            node.testimony.is_doubted = false;
+            (node.testimony.is_doubted, node.testimony.failed) = (false, None);
             let message = PeerMessage::SignedClaim(Box::new(signed));
             let others = node.detectors.iter().map(|detector| detector.peer);
             let others: Vec<NodeId> =
                 others.filter(|peer| Feature::SignedClaims.is_in(node.version_with(*peer))).collect();
             others.into_iter().for_each(|peer| node.send(peer, &message));
         }
-        // The system has no randomness or no memory: it is tried again in time.
-        Err(_) => {
-            node.probe("node: a claim could not be signed");
-            if let Some((_, at)) = &mut node.testimony.own {
-                *at = time;
+        Err(reason) => {
+            if node.testimony.failed.replace(time).is_none() {
+                let text =
+                    format!("this node cannot sign what it says of its folder: {reason}. It goes on, and tries again");
+                node.event(Level::Error, text);
             }
         }
     }
 }
 
-/// What is to be signed now, if anything is.
+/// The claim that this node has to sign now, if it has to.
 fn claim_to_sign(node: &Node) -> Option<Claim> {
     node.config.signer.as_ref()?;
+    if node.testimony.failed.is_some_and(|at| node.now.time.since(at) < SIGNED_EVERY) {
+        return None;
+    }
     let claim = node.claim();
     if let Some((own, at)) = &node.testimony.own
         && own.claim.process == claim.process

@@ -71,11 +71,23 @@ impl Denied {
 
 /// A pattern of keys.
 #[derive(Clone, Debug)]
-struct Pattern {
+pub(crate) struct Pattern {
     /// All keys that fit begin with this, which tells most keys apart.
     prefix: Vec<u8>,
     glob: Glob,
-    access: Access,
+    pub(crate) access: Access,
+}
+
+impl Pattern {
+    pub(crate) fn new((pattern, access): &(Vec<u8>, Access)) -> Pattern {
+        let glob = Glob::new(pattern);
+        Pattern { prefix: glob.literal_prefix(), glob, access: *access }
+    }
+
+    /// True if the key fits. A match that costs too much is none: the meter is over then.
+    pub(crate) fn covers(&self, key: &[u8], meter: &Meter) -> bool {
+        key.starts_with(&self.prefix) && self.glob.matches_within(key, meter)
+    }
 }
 
 /// A selector, made ready.
@@ -105,11 +117,7 @@ impl Ready {
             ready.take(rule);
         }
         if !selector.all_keys {
-            let of = |(pattern, access): &(Vec<u8>, Access)| {
-                let glob = Glob::new(pattern);
-                Pattern { prefix: glob.literal_prefix(), glob, access: *access }
-            };
-            ready.keys = Some(selector.keys.iter().map(of).collect());
+            ready.keys = Some(selector.keys.iter().map(Pattern::new).collect());
         }
         if !selector.all_channels {
             let of = |pattern: &Vec<u8>| (pattern.clone(), Glob::new(pattern));
@@ -180,11 +188,10 @@ impl Ready {
 
     fn may_key(&self, key: &[u8], wanted: Access, meter: &Meter) -> bool {
         self.keys.as_ref().is_none_or(|patterns| {
-            patterns.iter().any(|Pattern { prefix, glob, access }| {
-                (access.reads || !wanted.reads)
-                    && (access.writes || !wanted.writes)
-                    && key.starts_with(prefix)
-                    && glob.matches_within(key, meter)
+            patterns.iter().any(|pattern| {
+                (pattern.access.reads || !wanted.reads)
+                    && (pattern.access.writes || !wanted.writes)
+                    && pattern.covers(key, meter)
                     && !meter.is_over()
             })
         })
@@ -311,7 +318,7 @@ pub(crate) fn accesses_of<'w>(words: &'w [&'w [u8]]) -> Option<(&'static str, Ac
     }
     let (place, row) = TABLE.find(words)?;
     let fits = row.spec.arity_fits(words.len());
-    // The keys of MIGRATE stand where the tables have no word for.
+    // The table of commands says the host of MIGRATE in place of its keys.
     let keys = if row.spec.name == "migrate" { migrated(words) } else { Wish::of(place, row, words).keys };
     fits.then_some((row.spec.name, keys))
 }

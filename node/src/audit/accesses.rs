@@ -1,16 +1,15 @@
 //! Which reads and writes of keys stand in the audit trail: those that the settings `audit-keys` and `audit-keys-rate` ask for.
 //!
-//! A command is told when it is carried out, once, where `MONITOR` would show it: after its user's rights were looked at, and those of a transaction at its `EXEC`. What is
-//! told are the keys that the command names. A script is told with the keys that it was given, and not by its calls.
+//! The node tells a command once, when it carries it out, at the place where `MONITOR` shows it: after it has looked at the user's rights. It tells the commands of a
+//! transaction at `EXEC`. It tells the keys that a command names; of a script, those that it was given, and not its calls.
 
 use std::time::Duration;
 
-use data::algorithms::glob::Glob;
 use data::meter::Meter;
 
 use super::{AuditEvent, NAMES_MAX, glue::actor, shown};
 use crate::access;
-use crate::access::compiled::accesses_of;
+use crate::access::compiled::{Pattern, accesses_of};
 use crate::access::rules::{Access, Selector};
 use crate::node::Node;
 use crate::session::Session;
@@ -28,21 +27,12 @@ const ERRAND: &str = "errand";
 /// Most patterns.
 const PATTERNS_MAX: usize = 100;
 
-#[derive(Clone, Debug)]
-struct Pattern {
-    /// All keys that fit begin with this.
-    prefix: Vec<u8>,
-    glob: Glob,
-    access: Access,
-}
-
-impl Pattern {
-    fn fits(&self, key: &[u8], wanted: Access, meter: &Meter) -> bool {
-        // Commands such as `EXISTS` and `SISMEMBER` tell of a key though they tell no value.
-        let concerns =
-            self.access == Access::ALL || self.access.reads && wanted.reads || self.access.writes && wanted.writes;
-        concerns && key.starts_with(&self.prefix) && (self.glob.matches_within(key, meter) || meter.is_over())
-    }
+/// True if a pattern has an access told. One whose match costs too much is told as well.
+fn concerns(pattern: &Pattern, key: &[u8], wanted: Access, meter: &Meter) -> bool {
+    let access = pattern.access;
+    // Commands such as `EXISTS` and `SISMEMBER` tell of a key though they tell no value.
+    let is_wanted = access == Access::ALL || access.reads && wanted.reads || access.writes && wanted.writes;
+    is_wanted && (pattern.covers(key, meter) || meter.is_over())
 }
 
 /// Which accesses are told, and how many.
@@ -77,7 +67,7 @@ impl AuditedKeys {
     /// Takes patterns as ACL rules name keys: `~card:* %W~cart:*`. None at all: nothing is told.
     ///
     /// # Errors
-    /// For whoever sets it.
+    /// A text for the client that sets it.
     pub(crate) fn set(&mut self, value: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(value).map_err(|_| "argument must be text".to_owned())?;
         if text.len() > VALUE_BYTES_MAX {
@@ -86,7 +76,7 @@ impl AuditedKeys {
         let mut selector = Selector::default();
         for rule in text.split_ascii_whitespace() {
             let is_of_keys = rule.starts_with('~') || rule.starts_with('%');
-            // "~*" would stand for itself there.
+            // The selector keeps `~*` as a flag, and not among its patterns.
             let rule = if rule == "~*" { "%RW~*" } else { rule };
             let taken = is_of_keys && selector.change(rule.as_bytes()).is_ok();
             if !taken {
@@ -96,11 +86,7 @@ impl AuditedKeys {
         if selector.keys.len() > PATTERNS_MAX {
             return Err(format!("argument has more than {PATTERNS_MAX} patterns"));
         }
-        let pattern = |(pattern, access): &(Vec<u8>, Access)| {
-            let glob = Glob::new(pattern);
-            Pattern { prefix: glob.literal_prefix(), glob, access: *access }
-        };
-        self.patterns = selector.keys.iter().map(pattern).collect();
+        self.patterns = selector.keys.iter().map(Pattern::new).collect();
         self.text = text.split_ascii_whitespace().collect::<Vec<&str>>().join(" ");
         Ok(())
     }
@@ -109,7 +95,7 @@ impl AuditedKeys {
 /// A command is carried out for its client.
 pub(crate) fn accessed(node: &mut Node, session: &Session, words: &[&[u8]]) {
     let audited = &node.audit.audited;
-    // What an errand does for a command (`MIGRATE`, `COPY … DB`), that command has been told for.
+    // An errand works for a command (`MIGRATE`, `COPY … DB`) that has been told already.
     if audited.patterns.is_empty() || session.is_own() && session.address.starts_with(ERRAND) {
         return;
     }
@@ -118,7 +104,7 @@ pub(crate) fn accessed(node: &mut Node, session: &Session, words: &[&[u8]]) {
     let is_too_much = accesses.len().saturating_mul(audited.patterns.len()) as u64 > MATCHING_WORK_MAX;
     let (mut keys, mut all) = (Vec::new(), Access::default());
     for (key, access) in accesses {
-        if is_too_much || audited.patterns.iter().any(|pattern| pattern.fits(key, access, &meter)) {
+        if is_too_much || audited.patterns.iter().any(|pattern| concerns(pattern, key, access, &meter)) {
             (all.reads, all.writes) = (all.reads || access.reads, all.writes || access.writes);
             keys.push(key);
         }
@@ -163,7 +149,7 @@ mod tests {
         let mut audited = AuditedKeys::default();
         let fits = |audited: &AuditedKeys, key: &[u8], reads, writes| {
             let meter = Meter::limited(1000);
-            audited.patterns.iter().any(|pattern| pattern.fits(key, Access { reads, writes }, &meter))
+            audited.patterns.iter().any(|pattern| concerns(pattern, key, Access { reads, writes }, &meter))
         };
         assert_eq!(audited.set(b"  ~card:*   %R~ssn:? %w~log "), Ok(()));
         assert_eq!(audited.text(), "~card:* %R~ssn:? %w~log");

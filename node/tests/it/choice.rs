@@ -218,7 +218,7 @@ fn a_login_behind_a_refused_one_chooses() {
         (&["AUTH amn secret", "AUTH secret"], &format!("{NONE}\r\n")),
         (&["AUTH amn secret", "AUTH secret", "AUTH ann secret"], "$1\r\n0\r\n"),
         (&["AUTH amn secret"], &format!("{NONE}\r\n")),
-        // What was refused was a database: a login says nothing of that.
+        // The node has refused a database, and a login says nothing of that.
         (&["SELECT 99", "AUTH ann secret"], &format!("{NONE}\r\n")),
         (&["AUTH amn secret", "SELECT 99", "AUTH ann secret"], &format!("{NONE}\r\n")),
         (&["SELECT 99", "AUTH amn secret", "AUTH ann secret"], &format!("{NONE}\r\n")),

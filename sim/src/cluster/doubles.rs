@@ -17,10 +17,9 @@ use std::sync::Arc;
 
 use base::{NodeId, Rng};
 use bytes::Bytes;
-use node::{Config, Level, NodeKey};
+use node::{Config, Level, NodeKey, PlainSigner};
 
 use super::Cluster;
-use super::keys::Signer;
 use crate::chaos::{Fault, MS, SECOND};
 use crate::clock::Clock;
 use crate::disk::SimDisk;
@@ -211,7 +210,7 @@ impl<N: Door> Cluster<N> {
     }
 
     fn begin_double(&mut self, node: NodeId, key: NodeKey, disk: &SimDisk, rng: &mut Rng) -> Option<Running<N>> {
-        let config = Config { key: Some(key), signer: Some(Arc::new(Signer(key))), ..self.config(node) };
+        let config = Config { key: Some(key), signer: Some(Arc::new(PlainSigner(key))), ..self.config(node) };
         let clock = Clock::new(self.now, rng.below(1000 * SECOND), 1_000_000, 0);
         process::start::<N>(disk, self.start_with(config, clock), &mut rng.fork()).ok()
     }

@@ -17,7 +17,6 @@ use crate::chaos::{MS, SECOND};
 use crate::door::Door;
 use crate::events::Event;
 use crate::process::{Happening, name_of};
-use crate::trace::digest_of;
 
 /// Names of what is counted here.
 pub(crate) const PROBES: [&str; 6] = [LOST, CHANGED, REFUSED, ENDED, FORGED, TRUSTED];
@@ -43,34 +42,6 @@ enum Want {
     Forgotten,
     /// That the cluster knows this one, too: then the node is started with it.
     Added(NodeKey),
-}
-
-/// Signs with a key. Nobody in the simulator makes up a signature that it has not been given, though anybody could: the public key is the key.
-#[derive(Debug)]
-pub(super) struct Signer(pub NodeKey);
-
-fn signature(public: &[u8], bytes: &[u8]) -> Vec<u8> {
-    digest_of(&[public, bytes].concat()).to_be_bytes().to_vec()
-}
-
-impl node::Signer for Signer {
-    fn public(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn hash_of(&self, public: &[u8]) -> NodeKey {
-        let mut hash = NodeKey::default();
-        hash.iter_mut().zip(public).for_each(|(to, from)| *to = *from);
-        hash
-    }
-
-    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        Ok(signature(&self.0, bytes))
-    }
-
-    fn is_signed(&self, public: &[u8], bytes: &[u8], claimed: &[u8]) -> bool {
-        signature(public, bytes) == claimed
-    }
 }
 
 /// The keys that machines have, and those by which nodes know each other.

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use base::NodeId;
-use node::{Config, Level, LogLine, SnapshotSettings};
+use node::{Config, Level, LogLine, PlainSigner, SnapshotSettings};
 use storage::JournalOptions;
 
 use super::Cluster;
-use super::keys::Signer;
 use super::operator::member;
 use crate::chaos::{Chaos, Fault, MS, SECOND};
 use crate::checkers::redirections::address_of;
@@ -32,7 +31,7 @@ impl<N: Door> Cluster<N> {
             zone,
             // Its operator keeps it where a folder is emptied.
             key: Some(self.keys.of(node)),
-            signer: Some(Arc::new(Signer(self.keys.of(node)))),
+            signer: Some(Arc::new(PlainSigner(self.keys.of(node)))),
             announce: self.chaos.addresses.then(|| self.addresses.of(node)),
             secret: u128::from(node.0),
             resp_address: format!("127.0.0.1:{}", 7001 + node.0),

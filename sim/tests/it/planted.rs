@@ -374,7 +374,7 @@ fn a_second_process_heard() {
     let without = [Fault::SetBack, Fault::Versions, Fault::MembersChange, Fault::UnsafeRecover];
     is_found_saying(
         Planted::EarlierCopyHeard,
-        150,
+        60,
         (&[Fault::SecondProcess], &without),
         ("second processes", "are both listened to"),
     );

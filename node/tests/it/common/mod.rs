@@ -2,21 +2,20 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 mod errands;
-mod keys;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{
-    AuditEvent, BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox, ReceiveJob,
-    Recovered, Voters,
+    AuditEvent, BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox,
+    PlainSigner, ReceiveJob, Recovered, Voters,
 };
 
 pub use errands::Talk;
-use keys::give_key;
 
 /// The client that every node has from the start.
 pub const CLIENT: ConnectionId = ConnectionId(1);
@@ -69,6 +68,13 @@ pub fn config(count: usize, me: u16) -> Config {
         applying: std::sync::Arc::default(),
         planted: None,
     }
+}
+
+/// Gives a node a key of its own, always the same one.
+fn give_key(config: &mut Config) {
+    let key = [config.me.0 as u8 + 1; 32];
+    config.key = Some(key);
+    config.signer = Some(Arc::new(PlainSigner(key)));
 }
 
 pub fn blank(incarnation: u64) -> Recovered {
