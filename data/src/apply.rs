@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::blob::Blob;
+use crate::change::ChangeRecord;
 use crate::codec::as_recorded;
 use crate::commands::{self, Run};
 use crate::events::KeyEvent;
@@ -37,6 +38,8 @@ pub struct EntryContext {
     pub full_at_bytes: u64,
     /// Somebody here wants to know what the changes are called. Changes nothing but [`Applied::events`].
     pub names_events: bool,
+    /// The changes are recorded, with values of up to so many bytes. Changes nothing but [`Applied::records`].
+    pub recorded_bytes_max: Option<usize>,
     /// The slots whose keys are in the state: scripts stay within them.
     pub slots: Slots,
     /// By which version it is applied: commands that came later are unknown. See [`base::versions`].
@@ -58,6 +61,7 @@ impl Default for EntryContext {
             full_at_bytes: 0,
             slots: Slots::ALL,
             names_events: false,
+            recorded_bytes_max: None,
             version: OLDEST,
             work_max: WORK_DEFAULT,
         }
@@ -73,6 +77,8 @@ pub struct Applied {
     pub changes: Vec<Change>,
     /// What the changes are called, in order, if [`EntryContext::names_events`] says that somebody wants it.
     pub events: Vec<KeyEvent>,
+    /// What each change leaves behind, in order, if [`EntryContext::recorded_bytes_max`] says that it is wanted.
+    pub records: Vec<ChangeRecord>,
     /// What scripts have published, in order: for whoever proposed the entry to pass on.
     pub published: Vec<Published>,
 }
@@ -181,7 +187,7 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
     let command = command_digest(args);
     if let Some(outcome) = transaction.tree().once.get(id) {
         let reply = if outcome.is_of(command) { outcome.reply.clone() } else { Reply::Error(REUSED) };
-        return Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() };
+        return Applied { reply, changes: Vec::new(), events: Vec::new(), records: Vec::new(), published: Vec::new() };
     }
     let reply = within_budget(&mut transaction, needs_budget(args), |transaction| run(transaction, args));
     let reply = as_recorded(reply);
@@ -229,7 +235,13 @@ pub fn set_time_back(tree: &mut Tree, time: WallTime) -> Applied {
     if goes_back {
         tree.time = time;
     }
-    Applied { reply: Reply::Integer(goes_back.into()), changes: Vec::new(), events: Vec::new(), published: Vec::new() }
+    Applied {
+        reply: Reply::Integer(goes_back.into()),
+        changes: Vec::new(),
+        events: Vec::new(),
+        records: Vec::new(),
+        published: Vec::new(),
+    }
 }
 
 /// Removes keys to make room: the leader's eviction entry. Each of `victims` goes if it still has the revision with which it was chosen, in

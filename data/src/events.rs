@@ -111,6 +111,30 @@ pub(crate) fn name_changes(args: &[&[u8]], changes: &[Change], events: &mut Vec<
     }
 }
 
+/// What Redis calls each of the changes of a command: one name, where [`name_changes`] may say several.
+pub(crate) fn names_of(args: &[&[u8]], changes: &[Change]) -> Vec<&'static str> {
+    let lower = args.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    let (lower, args) = without_waiting(lower, args);
+    let args = &args[..];
+    let is_moved = lower == b"rename" || lower == b"renamenx";
+    let name = |change: &Change| match change.kind {
+        ChangeKind::Expired => "expired",
+        ChangeKind::Evicted => "evicted",
+        ChangeKind::Flushed => "flushed",
+        ChangeKind::Deadline if lower == b"persist" || has_word(args, b"persist") => "persist",
+        ChangeKind::Deadline => "expire",
+        ChangeKind::Deleted if is_moved => "rename_from",
+        ChangeKind::Deleted => named(&lower, args, &change.key).map_or("del", |(_, name, _)| name),
+        ChangeKind::Set if args.is_empty() => "hexpired",
+        ChangeKind::Set => match named(&lower, args, &change.key) {
+            Some((_, name, _)) => name,
+            // No event of Redis's, and a change all the same.
+            None => commands::lookup(&lower).map_or("set", |entry| entry.spec.name),
+        },
+    };
+    changes.iter().map(name).collect()
+}
+
 /// What a command that may wait does is called as if it were the one that does not.
 fn without_waiting<'a>(lower: Vec<u8>, args: &'a [&'a [u8]]) -> (Vec<u8>, Cow<'a, [&'a [u8]]>) {
     let to: &[u8] = match &lower[..] {

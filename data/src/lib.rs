@@ -22,6 +22,7 @@ pub mod apply;
 pub mod args;
 pub mod blob;
 mod called;
+mod change;
 mod codec;
 mod collections;
 pub mod commands;
@@ -68,6 +69,7 @@ pub use apply::{
 pub use args::Args;
 pub use blob::Blob;
 pub use called::{Called, CalledWords};
+pub use change::{After, ChangeRecord};
 pub use collections::Tally;
 pub use commands::{Entry, check, check_keys, check_names, check_words, lookup};
 pub use events::{Class, KeyEvent};

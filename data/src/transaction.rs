@@ -2,6 +2,7 @@
 
 use crate::apply::{Applied, EntryContext, Published};
 use crate::blob::Blob;
+use crate::change::ChangeRecord;
 use crate::commands;
 use crate::events::{KeyEvent, name_changes};
 use crate::failure::Failure;
@@ -74,7 +75,9 @@ pub struct Transaction<'a> {
     changes: Vec<Change>,
     /// Names of the changes, if somebody wants them.
     events: Option<Vec<KeyEvent>>,
-    /// How many changes have names: those that a script makes get them one command at a time.
+    /// Records of the changes, if they are wanted, and how long a value in them may be: one for each change that has a name.
+    records: Option<(Vec<ChangeRecord>, usize)>,
+    /// How many changes have names and records: those that a script makes get them one command at a time.
     named: usize,
     published: Vec<Published>,
     rng: Rng,
@@ -98,6 +101,7 @@ impl<'a> Transaction<'a> {
             tree,
             changes: Vec::new(),
             events: context.names_events.then(Vec::new),
+            records: context.recorded_bytes_max.map(|bytes_max| (Vec::new(), bytes_max)),
             named: 0,
             published: Vec::new(),
             rng: Rng::new(context.seed),
@@ -155,18 +159,28 @@ impl<'a> Transaction<'a> {
     /// Ends the entry with an answer.
     pub(crate) fn finish(mut self, reply: Reply) -> Applied {
         let events = self.events.take().unwrap_or_default();
+        let records = self.records.take().map(|(records, _)| records).unwrap_or_default();
         let published = std::mem::take(&mut self.published);
-        Applied { reply, changes: self.into_changes(), events, published }
+        let changes = self.into_changes();
+        debug_assert!(records.is_empty() || records.len() == changes.len(), "each change has a record, or none has");
+        Applied { reply, changes, events, records, published }
     }
 
     /// Lets `act` make changes, and gives them names if somebody wants them: those of the command `args`, if it is one.
     pub(crate) fn naming<R>(&mut self, args: &[&[u8]], act: impl FnOnce(&mut Self) -> R) -> R {
         let start = self.changes.len();
         let result = act(self);
-        if let Some(events) = &mut self.events {
-            name_changes(args, &self.changes[start.max(self.named)..], events);
-            self.named = self.changes.len();
+        if self.events.is_none() && self.records.is_none() {
+            return result;
         }
+        let new = &self.changes[start.max(self.named)..];
+        if let Some(events) = &mut self.events {
+            name_changes(args, new, events);
+        }
+        if let Some((records, bytes_max)) = &mut self.records {
+            ChangeRecord::of_command(self.tree, args, new, *bytes_max, records);
+        }
+        self.named = self.changes.len();
         result
     }
 
@@ -280,7 +294,7 @@ impl<'a> Transaction<'a> {
         let fading = fading.map(|of| (store_key.key.clone(), of));
         let keys = self.tree.len();
         self.tree.insert(store_key, record);
-        if self.events.is_some()
+        if (self.events.is_some() || self.records.is_some())
             && let Some(change) = self.changes.last_mut()
         {
             change.is_new = self.tree.len() > keys;

@@ -37,6 +37,9 @@ impl Transaction<'_> {
         self.tree.undo(before.tree);
         self.rng = before.rng;
         self.changes.truncate(before.changes);
+        if let Some((records, _)) = &mut self.records {
+            records.truncate(before.named.min(before.changes));
+        }
         if let Some(events) = &mut self.events {
             events.truncate(before.events);
         }
