@@ -1,0 +1,181 @@
+//! The newest changes of each partition, in memory: what live subscribers are told, and what others go on from.
+//!
+//! Every replica derives the same changes with the same revisions, so any of them can go on for a subscriber of another one, as far back as its ring reaches.
+//!
+//! 1. A ring has every change behind its floor, up to its head: no revision is missing in between. What comes without records, or with a hole before it, begins the ring anew.
+//! 2. All rings together have a budget. Past it the ring with the most bytes loses its oldest records: a busy partition takes nothing from a quiet one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use base::{PartitionId, Revision};
+use data::ChangeRecord;
+
+/// The records of one partition.
+#[derive(Debug, Default)]
+struct Ring {
+    /// Everything after this revision is here.
+    floor: Revision,
+    records: VecDeque<Arc<ChangeRecord>>,
+    bytes: usize,
+}
+
+impl Ring {
+    fn head(&self) -> Revision {
+        Revision(self.floor.0 + self.records.len() as u64)
+    }
+
+    fn drop_oldest(&mut self) -> usize {
+        let Some(oldest) = self.records.pop_front() else { return 0 };
+        self.floor = oldest.revision;
+        let bytes = oldest.bytes();
+        self.bytes -= bytes;
+        bytes
+    }
+}
+
+/// A subscriber wants to go on from a place that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Missed {
+    /// The changes up to this revision are gone.
+    Gone {
+        /// The revision behind which everything is there.
+        floor: Revision,
+    },
+    /// The place lies ahead of the partition: it is of another history, or this replica has not come so far yet.
+    Ahead,
+    /// Nothing is recorded.
+    Unrecorded,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    rings: BTreeMap<PartitionId, Ring>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Rings {
+    pub(crate) fn new(bytes_max: usize) -> Rings {
+        Rings { rings: BTreeMap::new(), bytes: 0, bytes_max }
+    }
+
+    /// Bytes that the records take; never more than the budget once a call is over.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes of a partition that had this revision before them. Without records (nobody watches) its ring is gone.
+    pub(crate) fn push(&mut self, partition: PartitionId, before: Revision, records: Vec<ChangeRecord>) {
+        let ring = self.rings.entry(partition).or_insert_with(|| Ring { floor: before, ..Ring::default() });
+        if ring.head() != before {
+            self.bytes -= ring.bytes;
+            *ring = Ring { floor: before, ..Ring::default() };
+        }
+        for record in records {
+            debug_assert_eq!(record.revision, ring.head().next(), "revisions count without gaps");
+            let bytes = record.bytes();
+            (ring.bytes, self.bytes) = (ring.bytes + bytes, self.bytes + bytes);
+            ring.records.push_back(Arc::new(record));
+        }
+        while self.bytes > self.bytes_max {
+            let Some(largest) = self.rings.values_mut().max_by_key(|ring| ring.bytes) else { break };
+            self.bytes -= largest.drop_oldest();
+        }
+    }
+
+    /// Nothing is recorded of a partition any more: nobody watches, or its state is another one.
+    pub(crate) fn forget(&mut self, partition: PartitionId) {
+        if let Some(ring) = self.rings.remove(&partition) {
+            self.bytes -= ring.bytes;
+        }
+    }
+
+    /// Up to which revision the ring of a partition goes.
+    pub(crate) fn head(&self, partition: PartitionId) -> Option<Revision> {
+        self.rings.get(&partition).map(Ring::head)
+    }
+
+    /// The changes of a partition after a revision, the oldest first.
+    ///
+    /// # Errors
+    /// See [`Missed`]. It is looked at each time that somebody goes on, not only when it begins: the floor rises meanwhile.
+    pub(crate) fn after(
+        &self,
+        partition: PartitionId,
+        revision: Revision,
+    ) -> Result<impl Iterator<Item = &Arc<ChangeRecord>>, Missed> {
+        let ring = self.rings.get(&partition).ok_or(Missed::Unrecorded)?;
+        if revision < ring.floor {
+            return Err(Missed::Gone { floor: ring.floor });
+        }
+        if revision > ring.head() {
+            return Err(Missed::Ahead);
+        }
+        Ok(ring.records.range((revision.0 - ring.floor.0) as usize..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::BucketId;
+    use data::{After, Blob, ChangeKind};
+
+    use super::*;
+
+    const BUSY: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+    const QUIET: PartitionId = PartitionId { bucket: BucketId(1), index: 0 };
+
+    fn record(revision: u64) -> ChangeRecord {
+        ChangeRecord {
+            revision: Revision(revision),
+            kind: ChangeKind::Set,
+            event: Blob::new(b"set"),
+            key: Blob::new(b"k"),
+            is_new: false,
+            deadline: None,
+            after: After::String(Blob::new(&[b'v'; 100])),
+        }
+    }
+
+    fn after(rings: &Rings, partition: PartitionId, revision: u64) -> Result<Vec<u64>, Missed> {
+        rings.after(partition, Revision(revision)).map(|records| records.map(|record| record.revision.0).collect())
+    }
+
+    #[test]
+    fn what_follows_is_there_without_a_hole() {
+        let mut rings = Rings::new(1 << 20);
+        assert_eq!(after(&rings, BUSY, 0), Err(Missed::Unrecorded));
+        rings.push(BUSY, Revision(6), vec![record(7), record(8)]);
+        rings.push(BUSY, Revision(8), vec![record(9)]);
+        assert_eq!(after(&rings, BUSY, 6), Ok(vec![7, 8, 9]));
+        assert_eq!(after(&rings, BUSY, 8), Ok(vec![9]));
+        assert_eq!(after(&rings, BUSY, 9), Ok(vec![]));
+        assert_eq!(after(&rings, BUSY, 5), Err(Missed::Gone { floor: Revision(6) }));
+        assert_eq!(after(&rings, BUSY, 10), Err(Missed::Ahead));
+        // Something came that was not recorded.
+        rings.push(BUSY, Revision(11), vec![record(12)]);
+        assert_eq!(after(&rings, BUSY, 9), Err(Missed::Gone { floor: Revision(11) }));
+        assert_eq!((after(&rings, BUSY, 11), rings.head(BUSY)), (Ok(vec![12]), Some(Revision(12))));
+        rings.forget(BUSY);
+        assert_eq!((rings.bytes(), rings.head(BUSY)), (0, None));
+    }
+
+    #[test]
+    fn a_busy_partition_takes_nothing_from_a_quiet_one() {
+        let mut rings = Rings::new(10 * record(1).bytes());
+        rings.push(QUIET, Revision(0), vec![record(1), record(2)]);
+        for revision in 0..100 {
+            rings.push(BUSY, Revision(revision), vec![record(revision + 1)]);
+            assert!(rings.bytes() <= 10 * record(1).bytes());
+        }
+        assert_eq!(after(&rings, QUIET, 0), Ok(vec![1, 2]));
+        assert_eq!(after(&rings, BUSY, 0), Err(Missed::Gone { floor: Revision(92) }));
+        assert_eq!(after(&rings, BUSY, 92).map(|all| all.len()), Ok(8));
+        // One record alone may be larger than the budget: nothing is kept then, and nothing is forgotten silently.
+        let mut small = Rings::new(10);
+        small.push(BUSY, Revision(0), vec![record(1)]);
+        assert_eq!((small.bytes(), after(&small, BUSY, 0)), (0, Err(Missed::Gone { floor: Revision(1) })));
+    }
+}
