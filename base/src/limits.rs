@@ -102,6 +102,21 @@ pub const TRANSACTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const QUEUED_WORD_BYTES: usize = 4;
 /// Most bytes of names (and somewhat more for each) that the connections of a node listen to, by SUBSCRIBE and its relatives.
 pub const SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most subscriptions to changes on a node.
+pub const SUBSCRIPTIONS_MAX: usize = 200_000;
+/// Most subscriptions to changes of one connection.
+pub const SUBSCRIPTIONS_OF_CONNECTION_MAX: usize = 1024;
+/// Most keys, prefixes and patterns of one subscription to changes.
+pub const SUBSCRIPTION_WORDS_MAX: usize = 1024;
+/// Most bytes of the keys, prefixes and patterns of all subscriptions to changes on a node.
+pub const SUBSCRIPTION_FILTERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Who has left so many bytes unread is told no further changes until he has read some.
+pub const SUBSCRIBER_UNREAD_BYTES: usize = 64 * 1024;
+/// Longest value of a string, and of all words of a command, that is recorded with a change, in bytes. Longer ones are left out. Part of what entries mean: all replicas have
+/// to record the same.
+pub const RECORDED_VALUE_BYTES_MAX: usize = 4096;
+/// Bytes of memory in which a node keeps changes for subscribers.
+pub const CHANGE_MEMORY_BYTES: usize = 64 * 1024 * 1024;
 /// Most bytes of published messages on their way to one other node, unless a single turn's are more; what is published beyond is not sent to it.
 pub const PUBLISHED_WINDOW_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most bytes of keys (and somewhat more for each) that a node notes for clients that track what they have read.

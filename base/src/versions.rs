@@ -129,6 +129,8 @@ pub enum Feature {
     TrailMarks,
     /// Nodes tell each other what nodes have signed of their folders.
     SignedClaims,
+    /// Entries that have changes recorded, and the stamps of entries in states.
+    Recording,
 }
 
 /// Who has to know a feature before it is used.
@@ -141,7 +143,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 32] = [
+pub const FEATURES: [(Feature, u16, By); 33] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -174,6 +176,7 @@ pub const FEATURES: [(Feature, u16, By); 32] = [
     (Feature::StampedSectors, 8, By::Cluster),
     (Feature::Addresses, 8, By::Cluster),
     (Feature::Users, 8, By::Cluster),
+    (Feature::Recording, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

@@ -83,6 +83,14 @@ pub struct Applied {
     pub published: Vec<Published>,
 }
 
+impl Applied {
+    /// Nothing has changed.
+    #[must_use]
+    pub fn unchanged(reply: Reply) -> Applied {
+        Applied { reply, changes: Vec::new(), events: Vec::new(), records: Vec::new(), published: Vec::new() }
+    }
+}
+
 /// A message that a script has published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Published {
@@ -187,7 +195,7 @@ pub fn apply_once(tree: &mut Tree, context: &EntryContext, id: &[u8], args: &[&[
     let command = command_digest(args);
     if let Some(outcome) = transaction.tree().once.get(id) {
         let reply = if outcome.is_of(command) { outcome.reply.clone() } else { Reply::Error(REUSED) };
-        return Applied { reply, changes: Vec::new(), events: Vec::new(), records: Vec::new(), published: Vec::new() };
+        return Applied::unchanged(reply);
     }
     let reply = within_budget(&mut transaction, needs_budget(args), |transaction| run(transaction, args));
     let reply = as_recorded(reply);
@@ -235,13 +243,7 @@ pub fn set_time_back(tree: &mut Tree, time: WallTime) -> Applied {
     if goes_back {
         tree.time = time;
     }
-    Applied {
-        reply: Reply::Integer(goes_back.into()),
-        changes: Vec::new(),
-        events: Vec::new(),
-        records: Vec::new(),
-        published: Vec::new(),
-    }
+    Applied::unchanged(Reply::Integer(goes_back.into()))
 }
 
 /// Removes keys to make room: the leader's eviction entry. Each of `victims` goes if it still has the revision with which it was chosen, in

@@ -253,7 +253,7 @@ fn renew(node: &mut Node, stored: Users) {
                     .into_iter()
                     .all(|kind| session.names_of(kind).all(|name| user.rights.may_listen(name, kind)));
                 let sees = !node.monitors.contains(&session.id) || may(&[b"monitor"]);
-                let goes_on = session.is_waiting() || session.tracked.is_some();
+                let goes_on = session.is_waiting() || session.tracked.is_some() || session.subscribed_to_changes > 0;
                 let gets_anything = goes_on || node.monitors.contains(&session.id) || session.listens();
                 if is_let_in_anew
                     || (is_put_out && gets_anything)

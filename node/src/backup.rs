@@ -299,7 +299,7 @@ impl Node {
     }
 
     /// An error with the names of the nodes that have a copy of a partition, as this one has none.
-    fn who_has(&self, g: usize) -> Failure {
+    pub(crate) fn who_has(&self, g: usize) -> Failure {
         let group = &self.groups[g];
         let seats = group.roster.as_ref().map(|roster| [&roster.voters[..], &roster.learners[..]].concat());
         let names: Vec<&str> =

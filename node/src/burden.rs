@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::Time;
 use base::limits::{
     CONNECTION_PENDING_BYTES_MAX, OUTPUT_PAUSE_BYTES, STRANGER_OUTPUT_BYTES_MAX, STRANGER_PATIENCE,
-    STRANGER_PENDING_BYTES_MAX,
+    STRANGER_PENDING_BYTES_MAX, SUBSCRIBER_UNREAD_BYTES,
 };
 use wire::RequestLimits;
 
@@ -121,6 +121,9 @@ impl Node {
     /// The owner has so many bytes, in so many pieces, for a client that has not taken them.
     pub(crate) fn on_unread(&mut self, id: ConnectionId, bytes: usize, blocks: usize) {
         let Some(Some(session)) = self.sessions.get_mut(&id) else { return };
+        if bytes < SUBSCRIBER_UNREAD_BYTES && session.subscribed_to_changes > 0 {
+            self.subscriptions.on_room(id);
+        }
         let before = session.is_clogged();
         if session.note_unread(bytes, blocks) {
             self.resume(id);

@@ -96,6 +96,8 @@ pub(crate) enum Local {
     Subscribe(Kind),
     Unsubscribe(Kind),
     Publish(Kind),
+    SubscribeToChanges,
+    UnsubscribeFromChanges,
 }
 
 /// Whether a command is not shown to MONITOR: those that tell or change how the server runs, as in Redis.
@@ -174,12 +176,12 @@ pub(crate) const fn spec(
 }
 
 /// A command that only computes a reply.
-const fn answers(spec: Spec, marks: Marks, function: Function) -> Entry {
+pub(crate) const fn answers(spec: Spec, marks: Marks, function: Function) -> Entry {
     Entry { spec, marks, run: Run::Reply(function) }
 }
 
 /// A command that changes how the connection goes on.
-const fn special(spec: Spec, marks: Marks, local: Local) -> Entry {
+pub(crate) const fn special(spec: Spec, marks: Marks, local: Local) -> Entry {
     Entry { spec, marks, run: Run::Special(local) }
 }
 
@@ -217,6 +219,7 @@ pub(crate) static TABLES: &[&[Entry]] = &[
     access::ENTRIES,
     databases::ENTRIES,
     pubsub::ENTRIES,
+    crate::subscriptions::command::ENTRIES,
 ];
 
 /// All commands of these tables.

@@ -60,6 +60,7 @@ impl Node {
     pub(crate) fn on_closed(&mut self, id: ConnectionId) {
         self.tokens_made.retain(|(of, _, _)| *of != id);
         self.backups.forget(id);
+        self.subscriptions.leave(id);
         self.large_writes.forget(id);
         crate::audit::closed(self, id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };

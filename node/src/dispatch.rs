@@ -29,6 +29,7 @@ use crate::reply;
 use crate::router::ReadKind;
 use crate::routing::{Combine, Route};
 use crate::session::{Block, Queue, Session};
+use crate::subscriptions;
 use crate::words::{self, Words};
 
 const STOPPING: &str = "CLUSTERDOWN this node is stopping; the command was not done, use another node";
@@ -335,6 +336,7 @@ impl Node {
                             | Local::Age
                             | Local::Move
                             | Local::Migrate
+                            | Local::SubscribeToChanges
                             | Local::Backup(_) => {
                                 session.choice.is_made = true;
                                 session.bucket
@@ -355,6 +357,7 @@ impl Node {
                             | Local::Backup(_)
                             | Local::FullSync => true,
                             Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => true,
+                            Local::SubscribeToChanges | Local::UnsubscribeFromChanges => true,
                             Local::Exec => session.queue.as_ref().is_some_and(|queue| queue.acts),
                             _ => false,
                         };
@@ -472,6 +475,8 @@ impl Node {
             Local::Subscribe(_) | Local::Unsubscribe(_) | Local::Publish(_) => {
                 commands::pubsub::act(self, session, special, words);
             }
+            Local::SubscribeToChanges => subscriptions::command::subscribe(self, session, words),
+            Local::UnsubscribeFromChanges => subscriptions::command::unsubscribe(self, session, words),
             Local::Outcome => self.outcome(session, words[1]),
         }
     }

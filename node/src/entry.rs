@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Compare,
     /// Bring the log's time back, to that of the entry. No body.
     Time,
+    /// Record changes for a while, for those who subscribe to them: see [`crate::subscriptions`]. The body: for how many milliseconds.
+    Record,
     /// Nothing: it stands in the place of an entry that was stepped over. See [`crate::step_over::void`].
     Void,
 }
@@ -64,6 +66,7 @@ impl Kind {
             Kind::Compare => 8,
             Kind::Void => 7,
             Kind::Time => 9,
+            Kind::Record => 10,
         }
     }
 
@@ -77,6 +80,7 @@ impl Kind {
             6 => Ok(Kind::Evict),
             8 => Ok(Kind::Compare),
             9 => Ok(Kind::Time),
+            10 => Ok(Kind::Record),
             7 => Ok(Kind::Void),
             _ => Err(Malformed),
         }

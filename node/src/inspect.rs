@@ -261,6 +261,7 @@ pub(crate) fn kind_of(payload: &[u8]) -> Option<&'static str> {
         Kind::Council => "order to the council",
         Kind::Evict => "eviction",
         Kind::Compare => "comparison",
+        Kind::Record => "recording",
         Kind::Time => "time",
         Kind::Void => "stepped over",
     })

@@ -29,6 +29,7 @@ use crate::group::Group;
 use crate::node::Node;
 use crate::peer::Forwarded;
 use crate::registry::Change;
+use crate::subscriptions;
 use crate::words::{self, Terms, Words};
 
 /// How often the operator is told of the nonsense of one member.
@@ -203,6 +204,9 @@ pub(crate) fn read(place: Place, floor: u64, write: &Forwarded) -> Result<Option
         // Wherever there is a log, time goes back in it and states are compared. An expiry has a time in it, the others nothing.
         Kind::Time | Kind::Compare | Kind::Expire if write.body.len() <= 8 => Ok(None),
         Kind::Time | Kind::Compare | Kind::Expire => Err(nonsense("an entry that has more in it than there is to say")),
+        Kind::Record if !Feature::Recording.is_in(place.version) => Err(NotNow),
+        Kind::Record if !place.is_council && subscriptions::lease_of(&write.body).is_some() => Ok(None),
+        Kind::Record => Err(nonsense("an entry to record changes that makes no sense")),
         // Nor is such a message read.
         Kind::Void => Err(nonsense("an entry in place of another one")),
         _ if (kind == Kind::Council) != place.is_council => Err(nonsense("a write that belongs to another log")),

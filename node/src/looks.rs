@@ -91,6 +91,7 @@ impl Node {
                     ttl_ms: terms.ttl_ms,
                     full_at_bytes: terms.full_at_bytes,
                     names_events: false,
+                    recorded_bytes_max: None,
                     slots: terms.slots,
                     work_max: terms.work_max,
                     version: self.entries_in,

@@ -64,6 +64,7 @@ use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::step_over::StepOver;
+use crate::subscriptions::Subscriptions;
 use crate::testimony::Testimony;
 use crate::tracking::Tracking;
 use crate::transfer::movement::{Felt, Movement};
@@ -167,6 +168,7 @@ pub struct Node {
     pub(crate) audit: Audit,
     pub(crate) pubsub: PubSub,
     pub(crate) tracking: Tracking,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: WaitingRoom,
     /// It is fed what changes in partitions of which it has no state, or has asked for that.
     pub(crate) follows: bool,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::limits::{KEPT_REPLIES_BYTES_MAX, KEPT_REPLY_BYTES_MAX, STEPPED_OVER_KEPT_MAX};
 use base::versions::Feature;
-use base::{NodeId, Position};
+use base::{NodeId, Position, WallTime};
 use data::{Failure, Reply};
 use paxos::Members;
 use wire::{Malformed, Reader, Writer};
@@ -72,6 +72,10 @@ pub(crate) struct Origins {
     pub members: Option<Members>,
     /// Entries that were stepped over on the way to this state, the newest, with their checksums: see [`crate::step_over`].
     pub voids: VecDeque<(Position, u64)>,
+    /// Changes are recorded until this time of the log; 0: they are not.
+    pub recorded_until: WallTime,
+    /// The stamp of the last entry: milliseconds times 2^20, and a count. It grows with each entry.
+    pub stamp: u64,
 }
 
 /// Which way a state went past a position.
@@ -127,6 +131,21 @@ impl Origins {
         }
     }
 
+    /// An entry of this version and time is applied: it gets a stamp.
+    pub(crate) fn note_stamp(&mut self, version: u16, time: WallTime) {
+        if Feature::Recording.is_in(version) {
+            self.stamp = (self.stamp + 1).max(time.0 << 20);
+        }
+    }
+
+    /// Whether the changes of an entry of this time are recorded.
+    pub(crate) fn records(&mut self, time: WallTime) -> bool {
+        if time >= self.recorded_until {
+            self.recorded_until = WallTime::default();
+        }
+        self.recorded_until > WallTime::default()
+    }
+
     /// How the state came past a position.
     pub(crate) fn way_past(&self, position: Position) -> Way {
         match self.voids.iter().find(|(at, _)| *at == position) {
@@ -174,33 +193,39 @@ impl Origins {
             }
         }
         let mut w = Writer::new(out);
-        if !self.voids.is_empty() {
+        let version = self.version();
+        if version >= 3 {
             w.bool(self.members.is_some());
         }
         if let Some(members) = &self.members {
             encode_members(&mut w, members);
         }
-        if !self.voids.is_empty() {
+        if version >= 3 {
             w.count(self.voids.len());
             for (position, digest) in &self.voids {
                 w.position(*position);
                 w.u64(*digest);
             }
         }
+        if version == 4 {
+            w.u64(self.recorded_until.0);
+            w.u64(self.stamp);
+        }
     }
 
-    /// The version of what it is written into: 2 with members, 3 where entries were stepped over, as nodes from before there was that must not overlook it.
+    /// The version of what it is written into: 2 with members, 3 where entries were stepped over, 4 where they have stamps; nodes from before must not overlook these.
     pub(crate) fn version(&self) -> u8 {
-        match (self.voids.is_empty(), &self.members) {
-            (false, _) => 3,
-            (true, Some(_)) => 2,
-            (true, None) => 1,
+        match (self.stamp, self.voids.is_empty(), &self.members) {
+            (1.., _, _) => 4,
+            (0, false, _) => 3,
+            (0, true, Some(_)) => 2,
+            (0, true, None) => 1,
         }
     }
 
     /// Whether this is a version of what it is written into.
     pub(crate) fn knows(version: u8) -> bool {
-        matches!(version, 1..=3)
+        matches!(version, 1..=4)
     }
 
     /// What was written with this version.
@@ -221,13 +246,16 @@ impl Origins {
             }
             origins.known.insert(node, known);
         }
-        if version == 2 || version == 3 && r.bool()? {
+        if version == 2 || version >= 3 && r.bool()? {
             origins.members = Some(decode_members(r)?);
         }
-        if version == 3 {
+        if version >= 3 {
             for _ in 0..r.count(9)? {
                 origins.voids.push_back((r.position()?, r.u64()?));
             }
+        }
+        if version == 4 {
+            (origins.recorded_until, origins.stamp) = (WallTime(r.u64()?), r.u64()?);
         }
         Ok(origins)
     }
@@ -286,6 +314,31 @@ mod tests {
         assert_eq!(origins.voids.len(), STEPPED_OVER_KEPT_MAX);
         assert_eq!(ways(&origins), [Way::Unknown; 3]);
         assert_eq!(origins.way_past(Position(200)), Way::Through);
+    }
+
+    #[test]
+    fn recording_ends_by_the_log_and_stamps_only_grow() {
+        let mut origins = Origins::default();
+        origins.note_stamp(OLDEST, WallTime(5));
+        assert_eq!((origins.stamp, origins.version()), (0, 1));
+        let stamps = [5, 5, 4, 6].map(|time| {
+            origins.note_stamp(NEWEST, WallTime(time));
+            origins.stamp
+        });
+        assert_eq!(stamps, [5 << 20, (5 << 20) + 1, (5 << 20) + 2, 6 << 20]);
+        assert!(!origins.records(WallTime(6)));
+        origins.recorded_until = WallTime(9);
+        assert!(origins.records(WallTime(8)));
+        for (members, voids) in [(None, 0), (Some(Members::founders(&[NodeId(1)])), 2)] {
+            origins.members = members;
+            (0..voids).for_each(|count| origins.note_void(Position(count), count));
+            let mut bytes = Vec::new();
+            origins.encode(&mut bytes);
+            let again = Origins::decode(&mut Reader::from_slice(&bytes), origins.version()).unwrap();
+            assert_eq!((again.recorded_until, again.stamp), (WallTime(9), 6 << 20));
+            assert_eq!((&again.members, &again.voids), (&origins.members, &origins.voids));
+        }
+        assert!(!origins.records(WallTime(9)) && !origins.records(WallTime(8)), "once it is over it stays so");
     }
 
     fn kept(origins: &Origins) -> Vec<bool> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time, WallTime};
-use data::{Blob, Change, KeyEvent, Published, Reply, Tree};
+use data::{Blob, Change, ChangeRecord, KeyEvent, Published, Reply, Tree};
 use paxos::{Entry, Input, Members, Message, Output, Record, Replica, RoleName, Token};
 
 use crate::below::{Below, FlushJob, StoredRestorer};
@@ -46,6 +46,15 @@ pub(crate) struct Next {
     entry: Entry,
 }
 
+/// The changes that one entry has made, recorded.
+#[derive(Debug)]
+pub(crate) struct Records {
+    /// The revision before them.
+    pub before: Revision,
+    pub stamp: u64,
+    pub records: Vec<ChangeRecord>,
+}
+
 /// What a partition wants from the node after a step.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
@@ -67,6 +76,10 @@ pub(crate) struct Wishes {
     pub changes: Vec<Change>,
     /// What changes are called, for those who want to be told.
     pub key_events: Vec<KeyEvent>,
+    /// Changes for those who subscribe to them, entry by entry; one without any where recording begins, or is prolonged.
+    pub records: Vec<Records>,
+    /// Something has changed before these that was not recorded.
+    pub unrecorded: bool,
     /// What scripts of this node's clients have published.
     pub published: Vec<Published>,
     /// Keys that were evicted in this turn: for checkers.
@@ -145,6 +158,8 @@ pub(crate) struct Partition {
     pub tells_changes: bool,
     /// Changes are to be given names.
     pub names_events: bool,
+    /// The last change was recorded.
+    has_recorded: bool,
     /// How many commands were applied since the start, for INFO.
     pub commands_applied: u64,
     /// The highest time given to an entry: entries' times never go back.
@@ -213,6 +228,7 @@ impl Partition {
             eager: Vec::new(),
             tells_changes: false,
             names_events: false,
+            has_recorded: false,
             commands_applied: 0,
             proposed_time: WallTime(0),
             brings_back: false,
@@ -475,6 +491,7 @@ impl Partition {
         }
         self.last_uses.forget();
         self.last_uses.turn(now, self.tree.len());
+        self.has_recorded = false;
         self.origins = state.origins;
         self.applied = position;
         self.applied_ballot = ballot;
@@ -513,6 +530,7 @@ impl Partition {
         }
         self.last_uses.forget();
         self.last_uses.turn(now, 0);
+        self.has_recorded = false;
         self.origins = Origins::default();
         (self.applied, self.applied_ballot) = (Position(0), Ballot::default());
         (self.bytes_since_snapshot, self.bytes_flushing) = (0, 0);

@@ -149,4 +149,12 @@ pub enum Planted {
     AuditForgotten,
     /// A node that is reached at another address than before does not tell the council.
     AddressUntold,
+    /// A subscription that goes on from a token is not told the first change behind it.
+    ResumesOneLate,
+    /// A subscription goes on behind changes that the node has no more, and is not told that they are missing.
+    GapKeptQuiet,
+    /// A change is not told to a subscriber who has not read what he was sent.
+    SlowSkipsOne,
+    /// A token of another history of the bucket is taken for a place in this one.
+    TokenOfAnotherHistory,
 }

@@ -42,6 +42,8 @@ pub(crate) enum Combine {
     Found,
     /// The identifier of the bucket that the connection selects.
     Selected,
+    /// All of them, as an array.
+    All,
     /// A page of a SCAN, which goes on with this cursor if its own partition has no more.
     Page(u64),
 }
@@ -67,6 +69,7 @@ impl Combine {
                 }
                 Reply::Array(all)
             }
+            Combine::All => Reply::Array(answers.collect()),
             Combine::First | Combine::Selected => answers.next().unwrap_or(Reply::Nil),
             Combine::Found => answers.find(|answer| *answer != Reply::Nil).unwrap_or(Reply::Nil),
             Combine::Page(next) => {

@@ -191,6 +191,8 @@ pub(crate) struct Session {
     pub invalidations: VecDeque<(u64, Told)>,
     /// What it listens to; none if that is nothing.
     pub subscriptions: Option<Box<Subscriptions>>,
+    /// How many subscriptions to changes it has.
+    pub subscribed_to_changes: u32,
     /// Messages for itself that its own command has published: they come behind the reply.
     pub afterwards: Vec<u8>,
     slots: VecDeque<Slot>,
@@ -276,6 +278,7 @@ impl Session {
             tracked: None,
             invalidations: VecDeque::new(),
             subscriptions: None,
+            subscribed_to_changes: 0,
             afterwards: Vec::new(),
             slots: VecDeque::new(),
             first_slot: 0,

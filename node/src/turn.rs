@@ -35,6 +35,7 @@ use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
 use crate::session::{Block, Gathered};
+use crate::subscriptions;
 use crate::testimony;
 use crate::trimming;
 use crate::words::{self, Terms};
@@ -98,6 +99,7 @@ impl Node {
             node.send_wishes(g);
         });
         self.send_invalidations();
+        subscriptions::glue::tell(self);
         self.send_bulletins();
         self.ride_along();
         self.consider_snapshots(out);
@@ -206,7 +208,10 @@ impl Node {
                 // Its client has its answer from elsewhere, and with it came what its script published.
                 group.wishes.published.clear();
             }
-            if !group.wishes.changes.is_empty() {
+            if !group.wishes.records.is_empty() || group.wishes.unrecorded {
+                subscriptions::glue::applied(self, g);
+            }
+            if !self.groups[g].wishes.changes.is_empty() {
                 self.invalidate_applied(g, own);
             }
             if self.groups[g].partition.tells_changes
@@ -297,6 +302,7 @@ impl Node {
         self.end_waits();
         self.look_at_guesses();
         audit::tick(self);
+        subscriptions::glue::tick(self);
         self.relieve();
         self.watch_contact();
         self.stats.sample(self.now);
@@ -459,6 +465,8 @@ impl Node {
             _ => None,
         };
         let mut merge = session.take_merge(slot);
+        let opened = subscriptions::glue::answered(self, connection, slot, answer);
+        let answer = opened.as_ref().unwrap_or(answer);
         audit::answered(self, connection, slot, answer);
         if let Some(merge) = merge.as_mut().filter(|merge| !merge.later.is_empty() && matches!(answer, Reply::Array(_)))
         {

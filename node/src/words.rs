@@ -264,7 +264,7 @@ pub(crate) fn of_write(kind: Kind, body: &[u8]) -> Vec<&[u8]> {
         Kind::Once => decode_once(body)
             .map_or_else(|_| Vec::new(), |(id, words)| [&[&b"dictum.once"[..], id], words.as_slice()].concat()),
         Kind::Transaction => vec![b"exec"],
-        Kind::Expire | Kind::Evict | Kind::Compare | Kind::Void | Kind::Time => Vec::new(),
+        Kind::Expire | Kind::Evict | Kind::Compare | Kind::Void | Kind::Time | Kind::Record => Vec::new(),
         Kind::Council => vec![b"dictum.bucket"],
     }
 }

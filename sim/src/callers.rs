@@ -11,6 +11,7 @@ mod pausing;
 mod restoring;
 mod saving;
 mod spending;
+mod subscribing;
 
 use audience::{Asked, CHANNELS, Connection, EVENTS, NOTED, heard, listen};
 use base::Rng;
@@ -20,6 +21,7 @@ use observing::Observer;
 use pausing::Pauser;
 use saving::Saver;
 use spending::Spender;
+use subscribing::Subscriber;
 use wire::{ReplyLimits, ReplyParser, encode_command};
 
 use crate::chaos::MS;
@@ -53,6 +55,8 @@ pub enum Role {
     Moves,
     /// Makes backups.
     BacksUp,
+    /// Subscribes to changes.
+    Subscribes,
 }
 
 /// One of them.
@@ -81,6 +85,8 @@ pub struct Caller {
     mover: Option<Mover>,
     /// Of one that makes backups: what has to be in them. It stays when its connection goes.
     saver: Option<Saver>,
+    /// Of one that subscribes to changes: where it is. It stays when its connection goes.
+    subscriber: Option<Subscriber>,
     /// Nodes give up what they have of a bucket, and others answer for them.
     copies_move: bool,
 }
@@ -90,7 +96,9 @@ impl Caller {
     #[must_use]
     pub fn new(id: u64, mut rng: Rng, role: Role, nodes: u16, timeout: u64) -> Caller {
         let node = rng.below(u64::from(nodes)) as u16;
+        let subscriber = (role == Role::Subscribes).then(|| Subscriber::new(&mut rng));
         Caller {
+            subscriber,
             id,
             rng,
             role,
@@ -124,10 +132,10 @@ impl Caller {
         self.timer
     }
 
-    /// Whether it sends costly commands.
+    /// Whether it may read nothing for a while of what it is sent.
     #[must_use]
-    pub fn spends(&self) -> bool {
-        self.role == Role::Spends
+    pub fn may_stop_reading(&self) -> bool {
+        matches!(self.role, Role::Spends | Role::Subscribes)
     }
 
     fn wake_in(&mut self, delay: u64, now: u64, wishes: &mut Wishes) {
@@ -154,6 +162,9 @@ impl Caller {
         }
         if self.saver.as_ref().is_some_and(Saver::is_connected) {
             return self.back_up(now, messages, wishes);
+        }
+        if self.subscriber.as_ref().is_some_and(Subscriber::is_connected) {
+            return self.subscribe(now, messages, wishes);
         }
         let Some(connection) = &self.connection else {
             if self.connecting {
@@ -275,6 +286,21 @@ impl Caller {
         self.wake_in(delay, now, wishes);
     }
 
+    /// The same with one that subscribes to changes.
+    fn subscribe(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
+        let Some(subscriber) = &mut self.subscriber else { return };
+        let is_overdue = subscriber.waits() && now.saturating_sub(subscriber.asked_at) >= 2 * self.timeout;
+        if is_overdue {
+            wishes.overdue = Some(now - subscriber.asked_at);
+        }
+        if is_overdue || subscriber.is_over() || self.rng.chance(1, 40) {
+            return self.leave(now, messages, wishes);
+        }
+        subscriber.act(now, &mut self.rng, &mut messages.changes, &mut wishes.send);
+        let delay = self.rng.between(MS, 400 * MS);
+        self.wake_in(delay, now, wishes);
+    }
+
     fn act(&mut self, now: u64, messages: &mut Messages, wishes: &mut Wishes) {
         let Some(connection) = &mut self.connection else { return };
         if connection.greeting {
@@ -372,6 +398,10 @@ impl Caller {
             saver.connected();
             return self.wake_in(MS, now, wishes);
         }
+        if let Some(subscriber) = &mut self.subscriber {
+            subscriber.connected(now, &mut self.rng, &mut wishes.send);
+            return self.wake_in(MS, now, wishes);
+        }
         let resp3 = self.role != Role::Watches && self.rng.chance(1, 2);
         let mut connection = Connection {
             parser: ReplyParser::new(ReplyLimits::default()),
@@ -443,6 +473,12 @@ impl Caller {
             messages.restored += std::mem::take(&mut saver.restored);
             return;
         }
+        if let Some(subscriber) = &mut self.subscriber {
+            if let Err(text) = subscriber.on_bytes(bytes, (self.id, self.node, now), &mut messages.changes) {
+                messages.violations.push(format!("caller {}: {text}", self.id));
+            }
+            return;
+        }
         let Some(connection) = &mut self.connection else { return };
         connection.parser.push(bytes);
         loop {
@@ -483,6 +519,7 @@ impl Caller {
         self.spender = None;
         self.mover.iter_mut().for_each(Mover::disconnected);
         self.saver.iter_mut().for_each(Saver::disconnected);
+        self.subscriber.iter_mut().for_each(|subscriber| subscriber.disconnected(now, &mut messages.changes));
         let connection = self.connection.take();
         if let Some(place) = connection.as_ref().and_then(|connection| connection.watch) {
             messages.notes.watches[place].until.get_or_insert(now);

@@ -119,6 +119,8 @@ pub struct Chaos {
     pub request_timeout_ms: u64,
     /// Units of work after which a turn leaves entries to the next one: often a few entries' worth.
     pub turn_work_max: u64,
+    /// Bytes in which a node keeps changes for subscribers.
+    pub change_memory_bytes: usize,
     /// Bytes from which on a write is a large one, and how many may be on their way when it leaves.
     pub large_writes: LargeWriteSettings,
     /// When logs are given back that all nodes have: every second seed never does it, as its clients write little.
@@ -163,6 +165,8 @@ pub struct Chaos {
     pub moves_seed: Option<u64>,
     /// From this is drawn who makes backups; none if nobody does.
     pub backups_seed: Option<u64>,
+    /// Chance for those who subscribe to changes, if there are any.
+    pub subscriptions_seed: Option<u64>,
     /// From this is drawn who sends costly commands; none if nobody does.
     pub costly_seed: Option<u64>,
     /// From this is drawn who routes by itself, and to which bucket; none if nobody does.
@@ -249,6 +253,7 @@ impl Chaos {
                         | Fault::Impostor
                         | Fault::DiskLow
                         | Fault::Users
+                        | Fault::Subscriptions
                 );
                 let drawn = !by_request && mix.chance(share, 8);
                 let drawn = drawn && (*fault != Fault::MembersChange || may_change);
@@ -352,6 +357,7 @@ impl Chaos {
         let mut work = Rng::new(options.seed ^ WORK_DRAWN);
         let count = work.between(1, 6);
         plan.extend(draw_plan(&mut work, count, &WORK_KINDS, nodes, ends_at, &options.with, &has));
+        let mut changes = Rng::new(options.seed ^ CHANGES_DRAWN);
         let mut reading = Rng::new(options.seed ^ READING_DRAWN);
         let count = reading.between(2, 12);
         plan.extend(draw_plan(&mut reading, count, &READING_KINDS, nodes, ends_at, &options.with, &has));
@@ -414,6 +420,8 @@ impl Chaos {
             undecided_bytes_max: *large.pick(&[8 << 10, 64 << 10, UNDECIDED_BYTES_MAX, UNDECIDED_BYTES_MAX]),
             compared_every: Duration::from_millis(*comparisons.pick(&[0, 0, 0, 200, 1_000, 3_000])),
             turn_work_max: *work.pick(&[1_000, 10_000, base::limits::TURN_WORK_MAX, base::limits::TURN_WORK_MAX]),
+            // In half of the seeds subscribers come too late for what a node keeps.
+            change_memory_bytes: *changes.pick(&[4 << 10, 32 << 10, 64 << 20, 64 << 20]),
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
             cache: has(Fault::ValueCache).then_some(drawn_cache),
             terms_seed: has(Fault::BucketTerms).then_some(terms_seed),
@@ -433,6 +441,7 @@ impl Chaos {
             costly_seed: stays(Fault::CostlyCommands).then_some(costly_seed),
             moves_seed: stays(Fault::Moves).then_some(costly_seed ^ 1),
             backups_seed: stays(Fault::Backups).then_some(costly_seed ^ 2),
+            subscriptions_seed: has(Fault::Subscriptions).then(|| changes.next_u64()),
             partitions_seed: has(Fault::Partitions).then_some(partitions_seed),
             routers_seed: stays(Fault::Routers).then_some(routers_seed),
             restless_seed: has(Fault::Restless).then_some(restless_seed),

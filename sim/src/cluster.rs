@@ -47,6 +47,7 @@ use crate::checkers::notes;
 use crate::checkers::quota::Quota;
 use crate::checkers::replicas::Replicas;
 use crate::checkers::seats::Maps;
+use crate::checkers::subscriptions::{self, Promised};
 use crate::checkers::{gone, voters, waiting};
 use crate::client::{Client, Record};
 use crate::disk::SimDisk;
@@ -449,6 +450,22 @@ impl<N: Door> Cluster<N> {
     pub fn judge_copies(&self) -> Vec<String> {
         let way = self.chaos.delay_min + 12 * self.chaos.jitter;
         copies::check(&self.messages.copies, &self.network.troubles, self.now.saturating_sub(4 * way + SECOND / 2))
+    }
+
+    /// Judges what subscribers were told; what was acknowledged before `settled` has come to every node.
+    #[must_use]
+    pub fn judge_subscriptions(&mut self, settled: u64) -> Vec<String> {
+        let told = subscriptions::told_count(&self.messages.changes);
+        if told > 0 {
+            self.injected.insert(Fault::Subscriptions, told as u64);
+        }
+        let has = |kinds: &[Fault]| self.chaos.plan.iter().any(|planned| kinds.contains(&planned.fault));
+        let promised = Promised {
+            settled,
+            is_one_history: !has(&[Fault::UnsafeRecover]),
+            nodes_stay: !has(&[Fault::UnsafeRecover, Fault::MembersChange, Fault::Addresses]),
+        };
+        subscriptions::check(&self.messages.changes, promised)
     }
 
     /// Judges what was told of keys; what was acknowledged before `settled` has come to every node.

@@ -2,8 +2,8 @@
 //! can put something smaller behind it.
 
 use base::ordered::Space;
-use base::{Ballot, NodeId, Now, PartitionId, Position, WallTime};
-use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recovered, TrailMark, Voters};
+use base::{Ballot, NodeId, Now, PartitionId, Position, Revision, WallTime};
+use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recorded, Recovered, TrailMark, Voters};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -140,6 +140,11 @@ pub trait Door: Sized {
     /// How often clients may have been told in part only what changes.
     fn untold(&self) -> u64 {
         0
+    }
+    /// Changes of a partition that it keeps for subscribers, those behind a revision; none if it records none.
+    fn recorded(&self, partition: PartitionId, after: Revision) -> Option<Recorded> {
+        let _ = (partition, after);
+        None
     }
     /// The checksum of a decided entry.
     fn decided_entry_digest(&self, partition: PartitionId, position: Position) -> Option<u64>;
@@ -288,6 +293,10 @@ impl Door for node::Node {
 
     fn untold(&self) -> u64 {
         node::Node::untold(self)
+    }
+
+    fn recorded(&self, partition: PartitionId, after: Revision) -> Option<Recorded> {
+        node::recorded(self, partition, after)
     }
 
     fn spaces(&self) -> Vec<Space> {

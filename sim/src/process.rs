@@ -11,7 +11,7 @@ use std::io;
 
 use base::ordered::OrderedError;
 use base::versions::Feature;
-use base::{NodeId, PartitionId, Position};
+use base::{NodeId, PartitionId, Position, Revision};
 use bytes::Bytes;
 use node::{
     BlockJob, ConnectionId, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkTerms, Listener, MadeBlock, Outbox,
@@ -122,6 +122,8 @@ pub struct Running<N> {
     pub seen: BTreeMap<PartitionId, Position>,
     /// Up to where it followed the council's log when that was last looked at.
     pub council_seen: Position,
+    /// Changes up to here have been looked at.
+    pub changes_seen: BTreeMap<PartitionId, Revision>,
     /// Connections that it does not read from, with what they sent since.
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Conversations that are held for its clients.

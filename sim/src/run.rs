@@ -189,6 +189,7 @@ pub(crate) fn judge_history<N: Door>(cluster: &mut Cluster<N>, mut history: Vec<
     judge("waiting", cluster.judge_waiting(&history));
     judge("copies", cluster.judge_copies());
     judge("notes", cluster.judge_notes(settled));
+    judge("subscriptions", cluster.judge_subscriptions(settled));
     let limits =
         linearizability::Limits { clock_error, configurations_max: CONFIGURATIONS_MAX, clients_in_order: true };
     let shown = linearizability::check(&settings.history, limits);

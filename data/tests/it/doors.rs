@@ -182,15 +182,7 @@ fn once_happens_once() {
     for mut tree in [restorer.finish().unwrap(), tree] {
         let refused = apply_once(&mut tree, &at(3), b"id", &args("SET a 2 GET"));
         let text = "REUSED this identifier was used for another command; this one was not done";
-        assert_eq!(
-            refused,
-            Applied {
-                reply: Reply::Error(Failure::Text(text)),
-                changes: Vec::new(),
-                events: Vec::new(),
-                published: Vec::new()
-            }
-        );
+        assert_eq!(refused, Applied::unchanged(Reply::Error(Failure::Text(text))));
         assert_eq!(get(&tree, 3, "a").0, Reply::bulk("1"));
         assert_eq!(apply_once(&mut tree, &at(3), b"id", &args("set a 1 GET")).reply, Reply::Nil);
     }

@@ -13,6 +13,7 @@ const CONTEXT: EntryContext = EntryContext {
     ttl_ms: 0,
     full_at_bytes: 0,
     names_events: false,
+    recorded_bytes_max: None,
     slots: data::Slots::ALL,
     version: NEWEST,
     work_max: base::limits::WORK_DEFAULT,

@@ -3,6 +3,7 @@
 //! Commands get numbers, those of [`table::Table`], which differ from build to build and are nowhere stored. Names that this build does not know have none, so a user
 //! loses nothing and gains nothing by them here.
 
+use data::Failure;
 use data::algorithms::glob::Glob;
 use data::meter::Meter;
 use data::permit::{names_patterns, works_in_buckets};
@@ -12,6 +13,7 @@ use super::permit::{self, PERMIT_BYTES_MAX};
 use super::rules::{Access, Refusal, Rules, Selector};
 use crate::commands::known::{self, Known};
 use crate::pubsub::audience::Kind;
+use crate::subscriptions::filter::Filter;
 
 mod table;
 
@@ -72,6 +74,7 @@ impl Denied {
 /// A pattern of keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
+    text: Vec<u8>,
     /// All keys that fit begin with this, which tells most keys apart.
     prefix: Vec<u8>,
     glob: Glob,
@@ -81,7 +84,13 @@ pub(crate) struct Pattern {
 impl Pattern {
     pub(crate) fn new((pattern, access): &(Vec<u8>, Access)) -> Pattern {
         let glob = Glob::new(pattern);
-        Pattern { prefix: glob.literal_prefix(), glob, access: *access }
+        Pattern { text: pattern.clone(), prefix: glob.literal_prefix(), glob, access: *access }
+    }
+
+    /// True if every key that begins with this fits.
+    fn covers_prefix(&self, prefix: &[u8]) -> bool {
+        let is_prefix = self.text.strip_suffix(b"*").is_some_and(|before| before == self.prefix);
+        is_prefix && prefix.starts_with(&self.prefix)
     }
 
     /// True if the key fits. A match that costs too much is none: the meter is over then.
@@ -195,6 +204,22 @@ impl Ready {
                     && !meter.is_over()
             })
         })
+    }
+
+    /// Whether changes of all keys that a filter may want are for somebody who may read these keys. No one can tell cheaply if a pattern covers another one: one that says more
+    /// than how keys begin has to be the same.
+    fn may_filter(&self, filter: &Filter, meter: &Meter) -> bool {
+        let Some(patterns) = &self.keys else { return true };
+        let reads = Access { reads: true, writes: false };
+        let readable = || patterns.iter().filter(|pattern| pattern.access.reads);
+        let begins = |prefix: &[u8]| readable().any(|pattern| pattern.covers_prefix(prefix));
+        !filter.all
+            && filter.keys.iter().all(|key| self.may_key(key, reads, meter))
+            && filter.prefixes.iter().all(|prefix| begins(prefix))
+            && filter
+                .patterns
+                .iter()
+                .all(|wanted| begins(wanted.prefix()) || readable().any(|pattern| *pattern.text == *wanted.text))
     }
 
     fn may_channel(&self, name: &[u8], kind: Kind, meter: &Meter) -> bool {
@@ -454,6 +479,18 @@ impl Rights {
     pub(crate) fn check_bucket(&self, bucket: String) -> Result<(), Denied> {
         let may = self.has_all || self.selectors.iter().any(|selector| selector.may_bucket(&bucket));
         may.then_some(()).ok_or(Denied::Bucket(bucket))
+    }
+
+    /// Judges a subscription to the changes of a bucket: the user may subscribe, and read all keys that the filter may want.
+    ///
+    /// # Errors
+    /// No selector allows it.
+    pub(crate) fn check_filter(&self, filter: &Filter, bucket: impl Fn() -> String) -> Result<(), Failure> {
+        let subscribes = |ready: &Ready| TABLE.place("dictum.subscribe").is_some_and(|it| ready.may_command(it, &[]));
+        let meter = Meter::limited(MATCHING_WORK_MAX);
+        let may = |ready: &Ready| subscribes(ready) && ready.may_bucket(&bucket()) && ready.may_filter(filter, &meter);
+        let is_allowed = self.has_all || self.selectors.iter().any(may);
+        is_allowed.then_some(()).ok_or(Failure::Text("NOPERM No permissions to access a key"))
     }
 
     /// True if the user may listen to a channel, or to a pattern.

@@ -438,4 +438,6 @@ fn dictum(context: &Context<'_>, fields: &mut Fields) {
     fields.put("dictum_pubsub_received", node.pubsub.received);
     fields.put("dictum_pubsub_unsent", node.pubsub.unsent);
     fields.put("dictum_pubsub_undecided", node.pubsub.undecided);
+    fields.put("dictum_change_subscriptions", node.subscriptions.count());
+    fields.put("dictum_changes_kept_bytes", node.subscriptions.kept_bytes());
 }

@@ -261,16 +261,18 @@ fn skip(session: &mut Session) {
 
 /// Why a connection that listens may not have this command, if so: in RESP2 a reply could not be told from a message.
 pub(crate) fn refusal(session: &Session, words: &[&[u8]]) -> Option<Failure> {
-    if session.protocol != Protocol::Resp2 || !session.listens() {
+    if session.protocol != Protocol::Resp2 || !(session.listens() || session.subscribed_to_changes > 0) {
         return None;
     }
-    const ALLOWED: [&[u8]; 9] = [
+    const ALLOWED: [&[u8]; 11] = [
         b"subscribe",
         b"unsubscribe",
         b"psubscribe",
         b"punsubscribe",
         b"ssubscribe",
         b"sunsubscribe",
+        b"dictum.subscribe",
+        b"dictum.unsubscribe",
         b"ping",
         b"quit",
         b"reset",

@@ -19,6 +19,7 @@ use crate::journal::Rebuilt;
 use crate::registry::{Map, Registry};
 use crate::router::Waiter;
 use crate::settings::ClusterSettings;
+use crate::subscriptions;
 use crate::words::Terms;
 
 const DROPPED: Failure = Failure::Text("ERR the bucket was dropped; whether the command was done makes no difference");
@@ -239,6 +240,7 @@ impl Node {
         self.pings.on_removed(id);
         self.forget_comparison(id);
         let begins_anew = self.buckets.list.iter().any(|bucket| bucket.born == group.bucket.born);
+        subscriptions::glue::removed(self, id, begins_anew);
         if begins_anew {
             self.probe("node: ephemeral bucket begins anew");
             let text =

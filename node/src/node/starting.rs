@@ -52,6 +52,7 @@ use crate::settings::ClusterSettings;
 use crate::slow::Slow;
 use crate::stats::Stats;
 use crate::step_over::StepOver;
+use crate::subscriptions::Subscriptions;
 use crate::testimony::Testimony;
 use crate::tracking::Tracking;
 use crate::transfer::movement::Movement;
@@ -146,6 +147,7 @@ impl Node {
             ..Tunables::default()
         };
         let boot = recovered.journal.next_number;
+        let subscriptions = Subscriptions::new(config.change_memory_bytes, config.planted);
         let mut node = Node {
             now,
             clock: Clock::new(now),
@@ -191,6 +193,7 @@ impl Node {
             audit: Audit::default(),
             pubsub: PubSub::new(roll.bound()),
             tracking: Tracking::default(),
+            subscriptions,
             waiting: WaitingRoom::default(),
             follows: false,
             pausing: Pauses::default(),
@@ -267,6 +270,7 @@ impl Node {
         // The start itself goes to the journal: it gives this life its number.
         node.batch.start();
         if let Some(council) = rebuilt.get(&COUNCIL) {
+            node.subscriptions.council_until = council.restored.log.last();
             // A journal that begins with the loss of all before it: what was promised then was promised under another incarnation.
             let forgot_in = council.forgot_in.unwrap_or(0);
             let begins_anew = |hole: &storage::Damage| hole.after == 0 && hole.before <= forgot_in;

@@ -1,10 +1,11 @@
 //! From decided entries to changes of the state, and to the replies of this node's own writes.
 
-use base::{NodeId, Position};
-use data::{Applied, EntryContext, Failure, Reply, Spec};
+use base::limits::RECORDED_VALUE_BYTES_MAX;
+use base::{NodeId, Position, Revision, WallTime};
+use data::{Applied, ChangeRecord, EntryContext, Failure, Reply, Spec};
 use paxos::{Entry, Members};
 
-use super::{Completed, Next, Partition, Wishes};
+use super::{Completed, Next, Partition, Records, Wishes};
 use crate::council;
 use crate::door::Planted;
 use crate::entry::{Header, Kind, Origin, Unreadable};
@@ -13,6 +14,7 @@ use crate::journal::Batch;
 use crate::origins::Verdict;
 use crate::peer::carried::Outcome;
 use crate::step_over::void::Void;
+use crate::subscriptions;
 use crate::versions::too_old;
 use crate::words::{self, Terms, Words};
 
@@ -133,12 +135,16 @@ impl Partition {
             Verdict::Repeat | Verdict::Gap => return Ok(()),
         }
         let (terms, body) = Terms::split(header.kind, body).map_err(|_| "its terms are malformed")?;
+        self.origins.note_stamp(header.version, header.time);
+        let is_recorded = self.origins.records(header.time) && header.kind != Kind::Council;
+        let before = self.tree.revision();
         let context = EntryContext {
             time: header.time,
             seed: header.seed,
             value_bytes_max: terms.value_bytes_max,
             ttl_ms: terms.ttl_ms,
             names_events: self.names_events,
+            recorded_bytes_max: is_recorded.then_some(RECORDED_VALUE_BYTES_MAX),
             slots: terms.slots,
             work_max: match self.planted {
                 Some(Planted::BudgetByNode) => terms.work_max + 100 * u64::from(self.me.0),
@@ -172,15 +178,11 @@ impl Partition {
                 data::apply_once(&mut self.tree, &context, id, words.as_slice())
             }
             Kind::Expire => data::expire_batch(&mut self.tree, &context),
-            Kind::Void => {
-                let changed_nothing = (Vec::new(), Vec::new(), Vec::new());
-                let (changes, events, published) = changed_nothing;
-                Applied { reply: Reply::Error(STEPPED_OVER), changes, events, published }
-            }
+            Kind::Void => Applied::unchanged(Reply::Error(STEPPED_OVER)),
             Kind::Council => {
                 let (planted, newest) = (self.planted, self.newest);
                 let reply = council::apply_planted(&mut self.tree, &context, position, body, (planted, newest))?;
-                Applied { reply, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
+                Applied::unchanged(reply)
             }
             Kind::Evict => {
                 let Eviction { down_to, victims } =
@@ -192,8 +194,12 @@ impl Partition {
                 (self.proposed_time, self.brings_back) = (self.tree.time(), false);
                 applied
             }
-            Kind::Compare => {
-                Applied { reply: Reply::Ok, changes: Vec::new(), events: Vec::new(), published: Vec::new() }
+            Kind::Compare => Applied::unchanged(Reply::Ok),
+            Kind::Record => {
+                let ms = subscriptions::lease_of(body).ok_or("its time is malformed")?;
+                let until = WallTime(header.time.0.saturating_add(ms));
+                self.origins.recorded_until = self.origins.recorded_until.max(until);
+                Applied::unchanged(Reply::Integer(i64::try_from(before.0).unwrap_or(i64::MAX)))
             }
         };
         if self.planted == Some(Planted::StateDrifts)
@@ -211,6 +217,7 @@ impl Partition {
             wishes.changes.extend(applied.changes);
         }
         wishes.key_events.extend(applied.events);
+        self.note_records(before, (is_recorded, header.kind == Kind::Record), applied.records, wishes);
         let reply = applied.reply;
         self.commands_applied += 1;
         let floor = if self.planted == Some(Planted::AnswerKeptForEver) { 0 } else { origin.floor };
@@ -237,6 +244,24 @@ impl Partition {
             self.waiting.extend(eager.copied().collect::<Vec<_>>());
         }
         Ok(())
+    }
+
+    /// Hands the records of an entry over that was applied to a state of the revision `before`.
+    fn note_records(
+        &mut self,
+        before: Revision,
+        (is_recorded, begins): (bool, bool),
+        records: Vec<ChangeRecord>,
+        wishes: &mut Wishes,
+    ) {
+        if begins || !records.is_empty() {
+            self.has_recorded = true;
+            wishes.records.push(Records { before, stamp: self.origins.stamp, records });
+        } else if self.has_recorded && !is_recorded && self.tree.revision() > before {
+            self.has_recorded = false;
+            wishes.records.clear();
+            wishes.unrecorded = true;
+        }
     }
 
     /// Tells followers whose clients wait for it what is decided.

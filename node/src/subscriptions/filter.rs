@@ -10,23 +10,38 @@ use data::{Blob, ChangeKind, ChangeRecord};
 /// silence is.
 const MATCHING_WORK_MAX: u64 = 100_000;
 
-/// Of which keys.
+/// A pattern of keys.
 #[derive(Clone, Debug)]
-pub(crate) enum Keys {
-    All,
-    /// Of these.
-    Named(BTreeSet<Blob>),
-    /// Of those that begin with one of these.
-    Prefixed(BTreeSet<Blob>),
-    /// Of those that fit one of these patterns. Each with the text that every key which fits begins with.
-    Matching(Vec<(Blob, Glob)>),
+pub(crate) struct Pattern {
+    /// As it was given.
+    pub text: Blob,
+    /// All keys that fit begin with this, which tells most keys apart.
+    prefix: Blob,
+    glob: Glob,
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &[u8]) -> Pattern {
+        let glob = Glob::new(text);
+        Pattern { text: Blob::new(text), prefix: Blob::new(&glob.literal_prefix()), glob }
+    }
+
+    pub(crate) fn fits(&self, key: &[u8]) -> bool {
+        let meter = Meter::limited(MATCHING_WORK_MAX);
+        key.starts_with(&self.prefix) && (self.glob.matches_within(key, &meter) || meter.is_over())
+    }
+
+    /// The text that every key which fits begins with.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
 }
 
 /// A set of kinds of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u8);
 
-/// Their names in `KINDS`.
+/// Their names, in `KIND` and in the messages.
 const NAMES: [(&str, ChangeKind); 6] = [
     ("set", ChangeKind::Set),
     ("deadline", ChangeKind::Deadline),
@@ -36,7 +51,7 @@ const NAMES: [(&str, ChangeKind); 6] = [
     ("flush", ChangeKind::Flushed),
 ];
 
-/// What a kind is called in a change that is told.
+/// The name of a kind in messages.
 pub(crate) fn name_of(kind: ChangeKind) -> &'static str {
     NAMES.iter().find(|(_, of)| *of == kind).map_or("", |(name, _)| name)
 }
@@ -51,58 +66,66 @@ impl Kinds {
         Some(Kinds(self.0 | 1 << place))
     }
 
-    fn has(self, kind: ChangeKind) -> bool {
+    pub(crate) fn has(self, kind: ChangeKind) -> bool {
         NAMES.iter().position(|(_, of)| *of == kind).is_some_and(|place| self.0 >> place & 1 == 1)
+    }
+
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.iter().filter(move |(_, kind)| self.has(*kind)).map(|(name, _)| *name)
     }
 }
 
-/// See the file's head.
+/// Which keys, by any of these; and which kinds of changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
-    pub keys: Keys,
+    pub all: bool,
+    pub keys: BTreeSet<Blob>,
+    pub prefixes: BTreeSet<Blob>,
+    pub patterns: Vec<Pattern>,
     pub kinds: Kinds,
 }
 
-impl Filter {
-    /// Whether a change is told. One of all keys (`FLUSHALL`) is a change of every key that anybody may have asked for.
-    pub(crate) fn wants(&self, record: &ChangeRecord) -> bool {
-        self.kinds.has(record.kind) && (record.kind == ChangeKind::Flushed || self.keys.have(&record.key))
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter { all: false, keys: BTreeSet::new(), prefixes: BTreeSet::new(), patterns: Vec::new(), kinds: Kinds::ALL }
     }
 }
 
-impl Keys {
-    pub(crate) fn matching<'a>(patterns: impl Iterator<Item = &'a [u8]>) -> Keys {
-        let pattern = |text: &[u8]| {
-            let glob = Glob::new(text);
-            (Blob::new(&glob.literal_prefix()), glob)
-        };
-        Keys::Matching(patterns.map(pattern).collect())
+impl Filter {
+    /// No key can fit.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.all && self.keys.is_empty() && self.prefixes.is_empty() && self.patterns.is_empty()
     }
 
-    fn have(&self, key: &[u8]) -> bool {
-        match self {
-            Keys::All => true,
-            Keys::Named(keys) => keys.contains(key),
-            // The only one that can be a prefix of the key stands right before it, or is a prefix of what stands there.
-            Keys::Prefixed(prefixes) => prefixes.iter().any(|prefix| key.starts_with(prefix)),
-            Keys::Matching(patterns) => patterns.iter().any(|(prefix, glob)| {
-                let meter = Meter::limited(MATCHING_WORK_MAX);
-                key.starts_with(prefix) && (glob.matches_within(key, &meter) || meter.is_over())
-            }),
-        }
+    /// How many words name its keys, and how many bytes these have.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let words = || self.keys.iter().chain(&self.prefixes).chain(self.patterns.iter().map(|pattern| &pattern.text));
+        (words().count(), words().map(|word| word.len()).sum())
+    }
+
+    /// Whether a change is told. A change of all keys (`FLUSHALL`) is one of every key.
+    pub(crate) fn wants(&self, record: &ChangeRecord) -> bool {
+        self.kinds.has(record.kind) && (record.kind == ChangeKind::Flushed || self.has(&record.key))
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        self.all
+            || self.keys.contains(key)
+            || self.prefixes.iter().any(|prefix| key.starts_with(prefix))
+            || self.patterns.iter().any(|pattern| pattern.fits(key))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use base::Revision;
     use data::After;
 
     use super::*;
 
-    fn record(kind: ChangeKind, key: &str) -> ChangeRecord {
+    pub(crate) fn record(revision: u64, kind: ChangeKind, key: &str) -> ChangeRecord {
         ChangeRecord {
-            revision: Revision(1),
+            revision: Revision(revision),
             kind,
             event: Blob::EMPTY,
             key: Blob::new(key.as_bytes()),
@@ -112,26 +135,44 @@ mod tests {
         }
     }
 
-    fn blobs(keys: &[&str]) -> BTreeSet<Blob> {
-        keys.iter().map(|key| Blob::new(key.as_bytes())).collect()
+    pub(crate) fn filter(words: &[(&str, &str)]) -> Filter {
+        let mut filter = Filter::default();
+        for (by, word) in words {
+            let word = word.as_bytes();
+            match *by {
+                "key" => drop(filter.keys.insert(Blob::new(word))),
+                "prefix" => drop(filter.prefixes.insert(Blob::new(word))),
+                "match" => filter.patterns.push(Pattern::new(word)),
+                _ => filter.all = true,
+            }
+        }
+        filter
     }
 
     #[test]
     fn filters_go_by_key_and_by_kind() {
-        let wants = |keys: Keys, key: &str| Filter { keys, kinds: Kinds::ALL }.wants(&record(ChangeKind::Set, key));
-        assert!(wants(Keys::All, "any") && wants(Keys::Named(blobs(&["a", "b"])), "b"));
-        assert!(!wants(Keys::Named(blobs(&["a", "b"])), "c"));
-        assert!(wants(Keys::Prefixed(blobs(&["cart:", "a"])), "cart:1") && !wants(Keys::Prefixed(blobs(&["cart:"])), "car"));
-        let patterns = || Keys::matching([b"cart:?".as_slice(), b"*:x"].into_iter());
-        assert!(wants(patterns(), "cart:1") && wants(patterns(), "q:x") && !wants(patterns(), "cart:12"));
+        let wants = |words: &[(&str, &str)], key: &str| filter(words).wants(&record(1, ChangeKind::Set, key));
+        assert!(wants(&[("all", "")], "any") && wants(&[("key", "a"), ("key", "b")], "b"));
+        assert!(!wants(&[("key", "a"), ("key", "b")], "c"));
+        assert!(wants(&[("prefix", "cart:"), ("prefix", "a")], "cart:1") && !wants(&[("prefix", "cart:")], "car"));
+        let patterns = [("match", "cart:?"), ("match", "*:x")];
+        assert!(wants(&patterns, "cart:1") && wants(&patterns, "q:x") && !wants(&patterns, "cart:12"));
+        assert!(wants(&[("key", "a"), ("prefix", "b:")], "b:1") && wants(&[("key", "a"), ("prefix", "b:")], "a"));
         let kinds = Kinds::NONE.with(b"DEL").and_then(|kinds| kinds.with(b"expire")).expect("there are such kinds");
         assert_eq!(kinds.with(b"no"), None);
-        let filter = Filter { keys: Keys::Named(blobs(&["a"])), kinds };
-        assert!(filter.wants(&record(ChangeKind::Deleted, "a")) && filter.wants(&record(ChangeKind::Expired, "a")));
-        assert!(!filter.wants(&record(ChangeKind::Set, "a")));
-        // Of all keys: told to everybody who wants such changes at all.
-        assert!(!filter.wants(&record(ChangeKind::Flushed, "")));
-        assert!(Filter { keys: Keys::Named(blobs(&["a"])), kinds: Kinds::ALL }.wants(&record(ChangeKind::Flushed, "")));
+        assert_eq!(kinds.names().collect::<Vec<_>>(), ["del", "expire"]);
+        let some = Filter { kinds, ..filter(&[("key", "a")]) };
+        assert!(some.wants(&record(1, ChangeKind::Deleted, "a")) && some.wants(&record(1, ChangeKind::Expired, "a")));
+        assert!(!some.wants(&record(1, ChangeKind::Set, "a")));
+        // A change of all keys is told to all who want such changes.
+        assert!(!some.wants(&record(1, ChangeKind::Flushed, "")));
+        assert!(filter(&[("key", "a")]).wants(&record(1, ChangeKind::Flushed, "")));
         assert!(NAMES.iter().all(|(name, kind)| name_of(*kind) == *name));
+    }
+
+    #[test]
+    fn a_filter_has_a_size() {
+        assert!(Filter::default().is_empty() && !filter(&[("all", "")]).is_empty());
+        assert_eq!(filter(&[("key", "abc"), ("prefix", "d"), ("match", "e*")]).size(), (3, 6));
     }
 }

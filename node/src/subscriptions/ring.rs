@@ -6,17 +6,24 @@
 //! 2. All rings together have a budget. Past it the ring with the most bytes loses its oldest records: a busy partition takes nothing from a quiet one.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use base::{PartitionId, Revision};
 use data::ChangeRecord;
+
+/// A change as it is kept.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// The stamp of the entry that made it.
+    pub stamp: u64,
+    pub record: ChangeRecord,
+}
 
 /// The records of one partition.
 #[derive(Debug, Default)]
 struct Ring {
     /// Everything after this revision is here.
     floor: Revision,
-    records: VecDeque<Arc<ChangeRecord>>,
+    records: VecDeque<Recorded>,
     bytes: usize,
 }
 
@@ -27,8 +34,8 @@ impl Ring {
 
     fn drop_oldest(&mut self) -> usize {
         let Some(oldest) = self.records.pop_front() else { return 0 };
-        self.floor = oldest.revision;
-        let bytes = oldest.bytes();
+        self.floor = oldest.record.revision;
+        let bytes = oldest.record.bytes();
         self.bytes -= bytes;
         bytes
     }
@@ -66,8 +73,8 @@ impl Rings {
         self.bytes
     }
 
-    /// Changes of a partition that had this revision before them. Without records (nobody watches) its ring is gone.
-    pub(crate) fn push(&mut self, partition: PartitionId, before: Revision, records: Vec<ChangeRecord>) {
+    /// Adds the changes of one entry, to a partition that had this revision before them. Without any, a partition that has no ring gets one from here on.
+    pub(crate) fn push(&mut self, partition: PartitionId, before: Revision, stamp: u64, records: Vec<ChangeRecord>) {
         let ring = self.rings.entry(partition).or_insert_with(|| Ring { floor: before, ..Ring::default() });
         if ring.head() != before {
             self.bytes -= ring.bytes;
@@ -77,7 +84,7 @@ impl Rings {
             debug_assert_eq!(record.revision, ring.head().next(), "revisions count without gaps");
             let bytes = record.bytes();
             (ring.bytes, self.bytes) = (ring.bytes + bytes, self.bytes + bytes);
-            ring.records.push_back(Arc::new(record));
+            ring.records.push_back(Recorded { stamp, record });
         }
         while self.bytes > self.bytes_max {
             let Some(largest) = self.rings.values_mut().max_by_key(|ring| ring.bytes) else { break };
@@ -90,6 +97,12 @@ impl Rings {
         if let Some(ring) = self.rings.remove(&partition) {
             self.bytes -= ring.bytes;
         }
+    }
+
+    /// What is kept of a partition, and from behind which revision on.
+    pub(crate) fn kept(&self, partition: PartitionId) -> Option<(Revision, impl Iterator<Item = &Recorded>)> {
+        let ring = self.rings.get(&partition)?;
+        Some((ring.floor, ring.records.iter()))
     }
 
     /// Up to which revision the ring of a partition goes.
@@ -105,7 +118,7 @@ impl Rings {
         &self,
         partition: PartitionId,
         revision: Revision,
-    ) -> Result<impl Iterator<Item = &Arc<ChangeRecord>>, Missed> {
+    ) -> Result<impl Iterator<Item = &Recorded>, Missed> {
         let ring = self.rings.get(&partition).ok_or(Missed::Unrecorded)?;
         if revision < ring.floor {
             return Err(Missed::Gone { floor: ring.floor });
@@ -140,22 +153,22 @@ mod tests {
     }
 
     fn after(rings: &Rings, partition: PartitionId, revision: u64) -> Result<Vec<u64>, Missed> {
-        rings.after(partition, Revision(revision)).map(|records| records.map(|record| record.revision.0).collect())
+        rings.after(partition, Revision(revision)).map(|records| records.map(|it| it.record.revision.0).collect())
     }
 
     #[test]
     fn what_follows_is_there_without_a_hole() {
         let mut rings = Rings::new(1 << 20);
         assert_eq!(after(&rings, BUSY, 0), Err(Missed::Unrecorded));
-        rings.push(BUSY, Revision(6), vec![record(7), record(8)]);
-        rings.push(BUSY, Revision(8), vec![record(9)]);
+        rings.push(BUSY, Revision(6), 0, vec![record(7), record(8)]);
+        rings.push(BUSY, Revision(8), 0, vec![record(9)]);
         assert_eq!(after(&rings, BUSY, 6), Ok(vec![7, 8, 9]));
         assert_eq!(after(&rings, BUSY, 8), Ok(vec![9]));
         assert_eq!(after(&rings, BUSY, 9), Ok(vec![]));
         assert_eq!(after(&rings, BUSY, 5), Err(Missed::Gone { floor: Revision(6) }));
         assert_eq!(after(&rings, BUSY, 10), Err(Missed::Ahead));
         // Something came that was not recorded.
-        rings.push(BUSY, Revision(11), vec![record(12)]);
+        rings.push(BUSY, Revision(11), 0, vec![record(12)]);
         assert_eq!(after(&rings, BUSY, 9), Err(Missed::Gone { floor: Revision(11) }));
         assert_eq!((after(&rings, BUSY, 11), rings.head(BUSY)), (Ok(vec![12]), Some(Revision(12))));
         rings.forget(BUSY);
@@ -165,9 +178,9 @@ mod tests {
     #[test]
     fn a_busy_partition_takes_nothing_from_a_quiet_one() {
         let mut rings = Rings::new(10 * record(1).bytes());
-        rings.push(QUIET, Revision(0), vec![record(1), record(2)]);
+        rings.push(QUIET, Revision(0), 0, vec![record(1), record(2)]);
         for revision in 0..100 {
-            rings.push(BUSY, Revision(revision), vec![record(revision + 1)]);
+            rings.push(BUSY, Revision(revision), 0, vec![record(revision + 1)]);
             assert!(rings.bytes() <= 10 * record(1).bytes());
         }
         assert_eq!(after(&rings, QUIET, 0), Ok(vec![1, 2]));
@@ -175,7 +188,7 @@ mod tests {
         assert_eq!(after(&rings, BUSY, 92).map(|all| all.len()), Ok(8));
         // One record alone may be larger than the budget: nothing is kept then, and nothing is forgotten silently.
         let mut small = Rings::new(10);
-        small.push(BUSY, Revision(0), vec![record(1)]);
+        small.push(BUSY, Revision(0), 0, vec![record(1)]);
         assert_eq!((small.bytes(), after(&small, BUSY, 0)), (0, Err(Missed::Gone { floor: Revision(1) })));
     }
 }

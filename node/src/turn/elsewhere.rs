@@ -17,6 +17,7 @@ use crate::peer::PeerMessage;
 use crate::peer::carried::{CarriedAnswer, CarriedRead, Outcome};
 use crate::router::{ASK_AGAIN_AFTER, ReadKind, Waiter};
 use crate::session::{Block, Session};
+use crate::subscriptions;
 use crate::words::{self, Terms, Words};
 
 impl Node {
@@ -360,6 +361,7 @@ impl Node {
         group.elsewhere = Some(Box::new(Elsewhere { seen, ..Elsewhere::default() }));
         self.untold += 1;
         self.end_backups_of(g);
+        subscriptions::glue::gone_elsewhere(self, g);
         self.look_for_leader(g);
         let group = &mut self.groups[g];
         group.events_told = group.events_told.max(group.partition.applied);

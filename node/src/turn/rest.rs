@@ -10,7 +10,7 @@ use crate::node::{Node, TICK_EVERY};
 impl Node {
     /// Plans the next look at the timers. When the owner is to step the node.
     pub(super) fn plan(&mut self) -> Time {
-        if !self.resume.is_empty() || !self.apply_later.is_empty() {
+        if !self.resume.is_empty() || !self.apply_later.is_empty() || self.subscriptions.goes_on() {
             return self.now.time;
         }
         let soon = self.now.time + TICK_EVERY;
@@ -28,7 +28,8 @@ impl Node {
             && !self.pausing.is_on()
             && self.large_writes.is_empty()
             && !self.access.lease.has_changes()
-            && !self.backups.has_waiting();
+            && !self.backups.has_waiting()
+            && self.subscriptions.is_empty();
         if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() || self.step_over.is_active() {
             return None;
         }

@@ -13,6 +13,7 @@ use crate::door::{Level, Outbox, Planted, Rubbish, SnapshotContent, SnapshotJob}
 use crate::group::{Group, Saving};
 use crate::image::RestoredState;
 use crate::node::{Node, place_of};
+use crate::subscriptions;
 use crate::transfer::jobs::{MadeBlock, TakenBlocks};
 use crate::transfer::receiving::Came;
 
@@ -217,6 +218,7 @@ impl Node {
         if group.wishes.completed.len() > before {
             self.probe("node: reply from an installed snapshot");
         }
+        subscriptions::glue::installed(self, g);
         self.refuse_reads_passed(g, before);
     }
 

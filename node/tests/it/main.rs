@@ -49,6 +49,7 @@ mod slow;
 mod slow_nodes;
 mod small;
 mod step_over;
+mod subscriptions;
 mod suspicion;
 mod testimony;
 mod time;

@@ -139,10 +139,12 @@ pub enum Fault {
     Users,
     /// No misfortune: clients make backups. Only where it is asked for. Counted: runs in which they do.
     Backups,
+    /// No misfortune: clients subscribe to changes. Only where it is asked for. Counted: changes that they were told.
+    Subscriptions,
 }
 
 /// Every kind, in the order of reports.
-pub const FAULTS: [Fault; 68] = [
+pub const FAULTS: [Fault; 69] = [
     Fault::Loss,
     Fault::Duplicate,
     Fault::Reorder,
@@ -211,6 +213,7 @@ pub const FAULTS: [Fault; 68] = [
     Fault::Impostor,
     Fault::DiskLow,
     Fault::Users,
+    Fault::Subscriptions,
 ];
 
 impl Fault {
@@ -270,6 +273,7 @@ impl Fault {
             Fault::Impostor => "impostor",
             Fault::DiskLow => "disk-low",
             Fault::Users => "users",
+            Fault::Subscriptions => "subscriptions",
             Fault::Hashes => "hashes",
             Fault::Sets => "sets",
             Fault::SortedSets => "sorted-sets",
@@ -292,7 +296,7 @@ impl Fault {
     /// Whether what is counted is not how often it was done to somebody but how often somebody noticed.
     #[must_use]
     pub fn is_counted_by_effect(self) -> bool {
-        matches!(self, Fault::ReadError | Fault::IdentityRot | Fault::PubSub)
+        matches!(self, Fault::ReadError | Fault::IdentityRot | Fault::PubSub | Fault::Subscriptions)
     }
 
     /// Whether whoever does it knows where each node is from the beginning on: such runs have no nodes that join, and none of which most are lost.

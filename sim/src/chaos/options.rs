@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 72] = [
+pub const PLANTED: [(&str, Planted); 76] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -78,6 +78,10 @@ pub const PLANTED: [(&str, Planted); 72] = [
     ("stepped-over-alone", Planted::SteppedOverAlone),
     ("answer-kept-for-ever", Planted::AnswerKeptForEver),
     ("address-untold", Planted::AddressUntold),
+    ("resumes-one-late", Planted::ResumesOneLate),
+    ("gap-kept-quiet", Planted::GapKeptQuiet),
+    ("slow-skips-one", Planted::SlowSkipsOne),
+    ("token-of-another-history", Planted::TokenOfAnotherHistory),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -100,6 +100,7 @@ pub(super) const COSTLY_DRAWN: u64 = 0xc057_2711;
 
 /// Tells its drawing from that of all else.
 pub(super) const READING_DRAWN: u64 = 0x4ead_2711;
+pub(super) const CHANGES_DRAWN: u64 = 0xc4a7_3011;
 
 /// Tells its drawing from that of all else.
 pub(super) const COMPARISONS_DRAWN: u64 = 0xd16e_5700;

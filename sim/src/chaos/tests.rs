@@ -57,6 +57,7 @@ fn every_fault_is_drawn_sometimes() {
         Fault::Impostor,
         Fault::DiskLow,
         Fault::Users,
+        Fault::Subscriptions,
     ];
     let is_drawn = |fault: &Fault| !asked_for.contains(fault);
     for (fault, seen) in FAULTS.iter().zip(seen).filter(|(fault, _)| is_drawn(fault)) {

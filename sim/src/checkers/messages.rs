@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::copies::Copies;
 use super::notes::Notes;
+use super::subscriptions::Changes;
 
 /// What is listened to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -77,6 +78,8 @@ pub struct Messages {
     pub copies: Copies,
     /// Restores of a caller's keys that came to their end.
     pub restored: u64,
+    /// What became of subscriptions to changes.
+    pub changes: Changes,
 }
 
 /// When something happened to nodes and links.

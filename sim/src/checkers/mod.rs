@@ -22,6 +22,7 @@ pub mod replicas;
 pub mod rooms;
 pub mod scan;
 pub mod seats;
+pub mod subscriptions;
 pub mod terms;
 pub mod time;
 pub mod voters;

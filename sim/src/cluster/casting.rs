@@ -94,7 +94,16 @@ pub(super) fn draw_callers<N: Door>(chaos: &Chaos, timeout: u64) -> Vec<Caller> 
     if let Some(seed) = chaos.backups_seed.filter(|_| N::HAS_BUCKETS) {
         callers.extend(draw_savers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
     }
+    if let Some(seed) = chaos.subscriptions_seed.filter(|_| N::HAS_BUCKETS) {
+        callers.extend(draw_subscribers(&mut Rng::new(seed), chaos.nodes, callers.len(), timeout));
+    }
     callers
+}
+
+/// Two to eight who subscribe to changes; behind so many callers.
+fn draw_subscribers(rng: &mut Rng, nodes: u16, before: usize, timeout: u64) -> Vec<Caller> {
+    let numbers = before..before + rng.between(2, 8) as usize;
+    numbers.map(|number| Caller::new(number as u64, rng.fork(), Role::Subscribes, nodes, timeout)).collect()
 }
 
 /// One or two who send costly commands; behind so many callers.

@@ -229,7 +229,8 @@ impl<N: Door> Cluster<N> {
             | Fault::Observers
             | Fault::CostlyCommands
             | Fault::Moves
-            | Fault::Backups => false,
+            | Fault::Backups
+            | Fault::Subscriptions => false,
         }
     }
 

@@ -26,10 +26,10 @@ impl<N: Door> Cluster<N> {
         let until = self.now + duration.clamp(MS, STOP_MAX);
         let is_open = |it: &super::connections::Connection| it.node == node && it.client_open && it.node_open;
         let open = self.connections.iter().filter(|(_, it)| is_open(it)).map(|(number, it)| (*number, it.client));
-        // Whoever listens is cut off rather than waited for: that is another matter.
+        // A listener to channels is cut off rather than waited for: that is another matter.
         let reads = |client| match self.owner_of(client) {
             Owner::Client(_) | Owner::Restless(_) => true,
-            Owner::Caller(caller) => self.callers[caller].spends(),
+            Owner::Caller(caller) => self.callers[caller].may_stop_reading(),
             Owner::Router(..) => false,
         };
         let mut open: Vec<u64> = open.filter(|(_, client)| reads(*client)).map(|(number, _)| number).collect();

@@ -12,10 +12,12 @@ use crate::chaos::Fault;
 use crate::checkers::answers;
 use crate::checkers::liveness::Ending;
 use crate::checkers::quota::with_one_command;
+use crate::checkers::subscriptions::Change;
 use crate::checkers::voters;
 use crate::door::Door;
 use crate::process::{Running, name_of};
 use crate::workload::BOUNDED;
+use wire::{ReplyLimits, ReplyParser};
 
 /// A replica of a bucket that refuses at its quota has reached the least that this may be.
 pub(crate) const QUOTA_REACHED: &str = "sim: replica with as much as its quota";
@@ -75,6 +77,7 @@ impl<N: Door> Cluster<N> {
         self.watch_version(node);
         self.watch_time(node);
         self.watch_memories(node, &partitions);
+        self.watch_changes(node, &partitions);
         let machine = &mut self.machines[usize::from(node.0)];
         let Some(running) = &machine.running else { return };
         // It does without those in which it has no vote. One that has lost its memory of a vote has nothing either, until a leader tells it.
@@ -113,6 +116,30 @@ impl<N: Door> Cluster<N> {
             self.violate("quota", text);
         } else if let Some(text) = over_quota {
             self.violate("cache quota", format!("{}: {text}", name_of(node)));
+        }
+    }
+
+    /// What a node has recorded of the changes of the default bucket is the truth by which subscribers are judged.
+    fn watch_changes(&mut self, node: NodeId, partitions: &[PartitionId]) {
+        if self.chaos.subscriptions_seed.is_none() {
+            return;
+        }
+        let now = self.now;
+        let Some(running) = &mut self.machines[usize::from(node.0)].running else { return };
+        for partition in partitions.iter().filter(|partition| partition.bucket == BucketId(0)) {
+            let seen = running.changes_seen.get(partition).copied().unwrap_or_default();
+            let Some(recorded) = running.node.recorded(*partition, seen) else { continue };
+            let (changes, place) = (&mut self.messages.changes, usize::from(partition.index));
+            changes.note_floor((node.0, place), recorded.floor.0, now);
+            for change in recorded.changes {
+                running.changes_seen.insert(*partition, change.revision);
+                let mut parser = ReplyParser::new(ReplyLimits::default());
+                parser.push(&change.message);
+                let parts = [parser.next(), parser.next()].into_iter().filter_map(|part| part.ok().flatten());
+                let (key, is_of_all_keys, parts) = (change.key, change.is_of_all_keys, parts.collect());
+                let change_of = Change { key, is_of_all_keys, parts, at: now };
+                changes.note((recorded.history.clone(), place), change.revision.0, change_of);
+            }
         }
     }
 

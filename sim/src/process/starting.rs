@@ -118,6 +118,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         wake_at: None,
         seen: BTreeMap::new(),
         council_seen: Position(0),
+        changes_seen: BTreeMap::new(),
         held: BTreeMap::new(),
         talks: Default::default(),
         guests: Default::default(),

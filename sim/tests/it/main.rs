@@ -9,6 +9,7 @@ mod planted;
 mod reading;
 mod seeds;
 mod step_over;
+mod subscriptions;
 mod toy;
 
 /// Whether all is to be looked at that is worth a look, by `./check long`, rather than what fits into `./check`.

@@ -409,6 +409,27 @@ fn unsigned_claims() {
 }
 
 #[test]
+fn resumes_one_late() {
+    is_found_by(Planted::ResumesOneLate, 20, &[Fault::Subscriptions], "subscriptions");
+}
+
+#[test]
+fn gap_kept_quiet() {
+    is_found_by(Planted::GapKeptQuiet, 40, &[Fault::Subscriptions], "subscriptions");
+}
+
+#[test]
+fn slow_skips_one() {
+    is_found_by(Planted::SlowSkipsOne, 40, &[Fault::Subscriptions, Fault::SlowReaders], "subscriptions");
+}
+
+#[test]
+fn token_of_another_history() {
+    let with: &[Fault] = &[Fault::Subscriptions, Fault::UnsafeRecover];
+    is_found_by(Planted::TokenOfAnotherHistory, 60, with, "subscriptions");
+}
+
+#[test]
 fn forwards_unread() {
     is_found(Planted::ForwardsUnread, 20, &[Fault::Impostor]);
 }

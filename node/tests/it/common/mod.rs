@@ -57,6 +57,7 @@ pub fn config(count: usize, me: u16) -> Config {
         snapshots: node::SnapshotSettings::default(),
         large_writes: node::LargeWriteSettings::default(),
         turn_work_max: base::limits::TURN_WORK_MAX,
+        change_memory_bytes: base::limits::CHANGE_MEMORY_BYTES,
         compared_every: Duration::ZERO,
         log_entries_kept: 1000,
         log_trim: node::LogTrimSettings::default(),

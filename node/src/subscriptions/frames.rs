@@ -1,0 +1,148 @@
+//! The messages of subscriptions, as clients get them. In RESP3 they are pushes, in RESP2 the same as arrays.
+//!
+//! ```text
+//! dictum.change   sid [partition revision stamp] [kind event key value deadline flags]
+//! dictum.live     sid token                        everything up to here was told
+//! dictum.progress sid token                        the same, where nothing was to be told
+//! dictum.gap      sid [partition from to] reason what-now
+//! ```
+
+use base::{PartitionId, Revision};
+use data::After;
+use wire::{Protocol, ReplyWriter};
+
+use super::SubscriptionId;
+use super::filter::name_of;
+use super::ring::Recorded;
+use super::token::Token;
+
+/// Why changes cannot be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    /// This node does not have them any more, or has never had them.
+    Retention,
+    /// The subscriber was too slow for what this node keeps.
+    TooSlow,
+    /// The token is of another history of the bucket.
+    BegunAnew,
+    /// This node has no copy of the partition any more: another one goes on.
+    Moved,
+    /// The bucket was dropped.
+    BucketDropped,
+}
+
+impl Reason {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reason::Retention => "retention",
+            Reason::TooSlow => "too-slow",
+            Reason::BegunAnew => "begun-anew",
+            Reason::Moved => "moved",
+            Reason::BucketDropped => "bucket-dropped",
+        }
+    }
+}
+
+/// The beginning of a change's message, which is the subscriber's own.
+pub(crate) fn change_head(protocol: Protocol, id: SubscriptionId, out: &mut Vec<u8>) {
+    let mut writer = ReplyWriter::new(out, protocol);
+    writer.push(4);
+    writer.bulk(b"dictum.change");
+    writer.integer(number(id.0));
+}
+
+/// What stands behind it, the same for all subscribers of a protocol who want values, or none.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies([Option<Vec<u8>>; 4]);
+
+impl Bodies {
+    /// Another change is told.
+    pub(crate) fn clear(&mut self) {
+        self.0 = Default::default();
+    }
+
+    pub(crate) fn get(
+        &mut self,
+        partition: PartitionId,
+        recorded: &Recorded,
+        (protocol, with_values): (Protocol, bool),
+    ) -> &[u8] {
+        let place = usize::from(protocol == Protocol::Resp3) + 2 * usize::from(with_values);
+        self.0[place].get_or_insert_with(|| body(partition, recorded, protocol, with_values))
+    }
+}
+
+fn body(partition: PartitionId, recorded: &Recorded, protocol: Protocol, with_values: bool) -> Vec<u8> {
+    let Recorded { stamp, record } = recorded;
+    let mut bytes = Vec::with_capacity(128 + record.key.len());
+    let mut writer = ReplyWriter::new(&mut bytes, protocol);
+    writer.array(3);
+    writer.integer(i64::from(partition.index));
+    writer.integer(number(record.revision.0));
+    writer.integer(number(*stamp));
+    writer.array(6);
+    writer.bulk(name_of(record.kind).as_bytes());
+    writer.bulk(&record.event);
+    writer.bulk(&record.key);
+    match &record.after {
+        After::String(bytes) | After::Json(bytes) if with_values => writer.bulk(bytes),
+        After::Effect(words) if with_values => {
+            writer.array(words.len());
+            words.iter().for_each(|word| writer.bulk(word));
+        }
+        _ => writer.null(),
+    }
+    match record.deadline {
+        Some(deadline) => writer.integer(number(deadline.0)),
+        None => writer.null(),
+    }
+    let what = match &record.after {
+        After::Gone => None,
+        _ if !with_values => Some("omitted"),
+        After::Omitted => Some("omitted"),
+        After::Effect(_) => Some("effect"),
+        After::Json(_) => Some("json"),
+        After::String(_) => None,
+    };
+    let flags: Vec<&str> = record.is_new.then_some("new").into_iter().chain(what).collect();
+    writer.array(flags.len());
+    flags.iter().for_each(|flag| writer.bulk(flag.as_bytes()));
+    bytes
+}
+
+/// `dictum.live`, or `dictum.progress`.
+pub(crate) fn place(protocol: Protocol, word: &str, id: SubscriptionId, token: &Token) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ReplyWriter::new(&mut bytes, protocol);
+    writer.push(3);
+    writer.bulk(word.as_bytes());
+    writer.integer(number(id.0));
+    writer.bulk(token.to_string().as_bytes());
+    bytes
+}
+
+/// `dictum.gap`: the changes of a partition from behind one revision up to the other are not told.
+pub(crate) fn gap(
+    protocol: Protocol,
+    id: SubscriptionId,
+    partition: PartitionId,
+    (from, to): (Revision, Revision),
+    (reason, what_now): (Reason, &str),
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ReplyWriter::new(&mut bytes, protocol);
+    writer.push(5);
+    writer.bulk(b"dictum.gap");
+    writer.integer(number(id.0));
+    writer.array(3);
+    writer.integer(i64::from(partition.index));
+    writer.integer(number(from.0));
+    writer.integer(number(to.0));
+    writer.bulk(reason.name().as_bytes());
+    writer.bulk(what_now.as_bytes());
+    bytes
+}
+
+pub(crate) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

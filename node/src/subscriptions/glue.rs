@@ -1,0 +1,258 @@
+//! What the node does for [`Subscriptions`](super::Subscriptions): it hands over what was recorded, gives it the connections to tell, and keeps recording on.
+
+use base::limits::SUBSCRIBER_UNREAD_BYTES;
+use base::versions::Feature;
+use base::{PartitionId, Revision, WallTime};
+use bytes::Bytes;
+use data::{ChangeKind, Reply};
+use wire::Protocol;
+
+use super::frames::{Bodies, Reason, number};
+use super::token::history;
+use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink};
+use crate::council::COUNCIL;
+use crate::door::ConnectionId;
+use crate::entry::Kind;
+use crate::node::{Node, TICK_EVERY, news_of, place_of};
+use crate::router::Waiter;
+use crate::sessions::Sessions;
+
+/// The connections of a node.
+struct Connections<'a> {
+    sessions: &'a mut Sessions,
+    dirty: &'a mut Vec<ConnectionId>,
+}
+
+impl Sink for Connections<'_> {
+    fn protocol(&self, connection: ConnectionId) -> Result<Protocol, NoRoom> {
+        let Some(Some(session)) = self.sessions.get(&connection) else { return Err(NoRoom::Gone) };
+        if session.closing {
+            return Err(NoRoom::Gone);
+        }
+        if session.unread >= SUBSCRIBER_UNREAD_BYTES {
+            return Err(NoRoom::Full);
+        }
+        // A change comes behind the answer to the command that made it, and behind that of the subscription.
+        let is_held_up = session.pending() > 0 && !session.has_answered(session.last_done());
+        if is_held_up || session.out.len() + session.unread >= SUBSCRIBER_UNREAD_BYTES {
+            return Err(NoRoom::Later);
+        }
+        Ok(session.protocol)
+    }
+
+    fn send(&mut self, connection: ConnectionId, parts: [&[u8]; 2]) {
+        let Some(Some(session)) = self.sessions.get_mut(&connection) else { return };
+        parts.iter().for_each(|part| session.out.extend_from_slice(part));
+        if !session.dirty {
+            session.dirty = true;
+            self.dirty.push(connection);
+        }
+    }
+
+    fn over(&mut self, connection: ConnectionId) {
+        if let Some(Some(session)) = self.sessions.get_mut(&connection) {
+            session.subscribed_to_changes = session.subscribed_to_changes.saturating_sub(1);
+        }
+    }
+}
+
+/// An entry of a partition has been applied.
+pub(crate) fn applied(node: &mut Node, g: usize) {
+    let group = &mut node.groups[g];
+    let partition = group.id();
+    if std::mem::take(&mut group.wishes.unrecorded) {
+        node.subscriptions.unrecorded(partition);
+    }
+    for records in node.groups[g].wishes.records.drain(..) {
+        node.subscriptions.recorded(partition, (records.before, records.stamp), records.records);
+    }
+}
+
+/// A replica has another state than before: what had changed on the way to it was not recorded here.
+pub(crate) fn installed(node: &mut Node, g: usize) {
+    let group = &mut node.groups[g];
+    (group.wishes.unrecorded, group.wishes.records) = (false, Vec::new());
+    let partition = group.id();
+    node.subscriptions.unrecorded(partition);
+    begin(node, g);
+}
+
+/// The ring of a partition begins here, if its changes are recorded and there is none.
+fn begin(node: &mut Node, g: usize) {
+    let held = &node.groups[g].partition;
+    if held.origins.recorded_until > held.tree.time() {
+        node.subscriptions.begin(held.id, held.tree.revision());
+    }
+}
+
+/// This node has no state of a partition any more.
+pub(crate) fn gone_elsewhere(node: &mut Node, g: usize) {
+    node.subscriptions.end_partition(node.groups[g].id(), Reason::Moved);
+}
+
+/// A bucket is gone: it was dropped, or begins anew, empty.
+pub(crate) fn removed(node: &mut Node, partition: PartitionId, begins_anew: bool) {
+    let reason = if begins_anew { Reason::BegunAnew } else { Reason::BucketDropped };
+    node.subscriptions.end_partition(partition, reason);
+}
+
+/// At the end of a turn: tells what there is to be told.
+pub(crate) fn tell(node: &mut Node) {
+    if !node.subscriptions.has_work() {
+        return;
+    }
+    let now = node.now.time;
+    let Node { subscriptions, sessions, dirty, .. } = node;
+    let told = subscriptions.tell(now, &mut Connections { sessions, dirty });
+    let counts = [
+        (told.messages, "subscriptions: changes told"),
+        (told.gaps, "subscriptions: a gap told"),
+        (told.fell_behind, "subscriptions: one fell behind"),
+        (told.came_live, "subscriptions: one is live"),
+    ];
+    for (_, probe) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        node.probe(probe);
+    }
+    if node.subscriptions.goes_on() {
+        node.probe("subscriptions: more is left than a turn may tell");
+    }
+}
+
+/// Whether this node knows how its cluster is called now, by which histories are told apart. A cluster of which one node has gone on alone is called otherwise from an entry of the
+/// council's log on. As long as this node has not read as far as that log went at its start, and as far as its leader has come, it might tell the name from before.
+pub(super) fn knows_history(node: &mut Node) -> bool {
+    if node.subscriptions.knows_history {
+        return true;
+    }
+    let Some(g) = place_of(&node.groups, COUNCIL) else { return false };
+    let held = &node.groups[g].partition;
+    let Some((leader, ballot)) = held.replica.leader() else { return false };
+    let told = node.news.get(&leader).and_then(|ping| news_of(ping, COUNCIL));
+    let decided = match told.filter(|news| news.leads == Some(ballot)) {
+        Some(news) => news.decided,
+        // A leader's own first entry comes behind all others; one that rests says nothing in pings.
+        None => held.replica.opening().filter(|_| leader == node.config.me).unwrap_or(held.replica.decided()),
+    };
+    let until = node.subscriptions.council_until.min(held.replica.log().last()).max(decided);
+    let knows = held.applied >= until && node.cluster_name() != 0;
+    node.subscriptions.knows_history = knows;
+    knows
+}
+
+/// At a tick: tells some how far they are, and keeps recording on.
+pub(crate) fn tick(node: &mut Node) {
+    knows_history(node);
+    if node.subscriptions.is_empty() {
+        return;
+    }
+    let parts = (PROGRESS_EVERY.as_millis() / TICK_EVERY.as_millis()) as usize;
+    let now = node.now.time;
+    let Node { subscriptions, sessions, dirty, .. } = node;
+    if subscriptions.tell_progress(now, parts, &mut Connections { sessions, dirty }) > 0 {
+        node.probe("subscriptions: progress told");
+    }
+    let partitions: Vec<PartitionId> = node.subscriptions.partitions().collect();
+    for partition in partitions {
+        if let Some(g) = place_of(&node.groups, partition) {
+            prolong(node, g);
+        }
+    }
+}
+
+/// Has a partition's changes recorded for longer, when half of the time has passed, or it is over.
+fn prolong(node: &mut Node, g: usize) {
+    if is_recorded_for_long(node, g) || !node.has(Feature::Recording) {
+        return;
+    }
+    let router = &mut node.groups[g].router;
+    if !router.writes.iter().any(|write| write.kind == Kind::Record) {
+        let deadline = node.now.time + node.config.request_timeout;
+        router.write(Kind::Record, lease(), Waiter::Nobody, node.now.time, deadline);
+        node.groups.wake(g);
+        node.probe("subscriptions: recording prolonged");
+    }
+}
+
+/// Whether the changes of a partition are recorded, and will be for half of the time that an entry gives.
+pub(super) fn is_recorded_for_long(node: &Node, g: usize) -> bool {
+    let held = &node.groups[g].partition;
+    let now = held.tree.time().max(node.now.wall);
+    held.origins.recorded_until > WallTime(now.0.saturating_add(LEASE.as_millis() as u64 / 2))
+}
+
+/// The body of an entry that has changes recorded.
+pub(super) fn lease() -> Bytes {
+    Bytes::copy_from_slice(&(LEASE.as_millis() as u64).to_le_bytes())
+}
+
+/// A slot has its answer. If a subscription waits for it, it begins, and this is the answer in that one's place.
+pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, answer: &Reply) -> Option<Reply> {
+    if node.subscriptions.opening.is_empty() || !node.subscriptions.opening.contains_key(&(connection, slot)) {
+        return None;
+    }
+    let Reply::Array(revisions) = answer else {
+        node.subscriptions.give_up(connection, slot);
+        if let Some(Some(session)) = node.sessions.get_mut(&connection) {
+            session.subscribed_to_changes = session.subscribed_to_changes.saturating_sub(1);
+        }
+        return None;
+    };
+    let revision = |reply: &Reply| match reply {
+        Reply::Integer(revision) => Some(Revision(u64::try_from(*revision).unwrap_or_default())),
+        _ => None,
+    };
+    let revisions: Vec<Option<Revision>> = revisions.iter().map(revision).collect();
+    Some(open(node, (connection, slot), &revisions))
+}
+
+/// Begins the subscription that waits for a slot, and answers its client.
+pub(super) fn open(node: &mut Node, waiting: (ConnectionId, u64), revisions: &[Option<Revision>]) -> Reply {
+    let Some((id, token)) = node.subscriptions.open(waiting, revisions) else { return Reply::Nil };
+    node.probe("subscriptions: one begun");
+    for partition in node.subscriptions.partitions_of(id) {
+        if let Some(g) = place_of(&node.groups, partition) {
+            begin(node, g);
+        }
+    }
+    Reply::Array(vec![Reply::Integer(number(id.0)), Reply::bulk(token.to_string().as_bytes())])
+}
+
+/// What a node keeps of a partition's changes: for checkers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// What tokens of this history begin with.
+    pub history: String,
+    /// Everything behind this revision is kept.
+    pub floor: Revision,
+    /// Those that were asked for, in order.
+    pub changes: Vec<RecordedChange>,
+}
+
+/// A change as a node keeps it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedChange {
+    /// Which one.
+    pub revision: Revision,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// It is a flush.
+    pub is_of_all_keys: bool,
+    /// What subscribers are told of it in RESP3, behind the subscription's number.
+    pub message: Vec<u8>,
+}
+
+/// The changes that a node keeps of a partition, those behind a revision; none if it keeps nothing. For checkers.
+#[must_use]
+pub fn recorded(node: &Node, partition: PartitionId, after: Revision) -> Option<Recorded> {
+    let bucket = node.buckets.of(partition.bucket).filter(|_| node.subscriptions.knows_history)?;
+    let history = history(node.registry.cluster, bucket.id);
+    let (floor, kept) = node.subscriptions.kept(partition)?;
+    let new = kept.filter(|it| it.record.revision > after);
+    let change = |it: &super::ring::Recorded| RecordedChange {
+        revision: it.record.revision,
+        key: it.record.key.to_vec(),
+        is_of_all_keys: it.record.kind == ChangeKind::Flushed,
+        message: Bodies::default().get(partition, it, (Protocol::Resp3, true)).to_vec(),
+    };
+    Some(Recorded { history: format!("{}~{history:016x}", bucket.born.0), floor, changes: new.map(change).collect() })
+}

@@ -1,0 +1,188 @@
+//! A caller that subscribes to changes, and goes on from where it was on its next connection.
+//!
+//! It wants the same keys for all its life. It keeps its place as any client would: the token that it was answered, and the revision of each change behind that. What it was told it
+//! writes down for the checker (`checkers/subscriptions.rs`).
+
+use std::collections::VecDeque;
+
+use base::Rng;
+use wire::{ReplyLimits, ReplyParser, Value, encode_command};
+
+use crate::checkers::subscriptions::{Changes, Place, Stream, Told, Wanted};
+
+/// The question of an answer.
+#[derive(Clone, Debug)]
+enum Asked {
+    Hello,
+    Subscribe { from: Option<Place>, at: u64 },
+    Unsubscribe,
+    Ping,
+}
+
+/// A connection that it has.
+#[derive(Debug)]
+struct Connection {
+    parser: ReplyParser,
+    resp3: bool,
+    asked: VecDeque<Asked>,
+    /// The subscription's number, and its place among all streams.
+    stream: Option<(i64, usize)>,
+    /// Nothing can be told any more: it leaves.
+    is_over: bool,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    wanted: Wanted,
+    connection: Option<Connection>,
+    pub(super) asked_at: u64,
+    /// Where it is; none before the first answer, and behind a gap.
+    place: Option<Place>,
+}
+
+impl Subscriber {
+    pub(super) fn new(rng: &mut Rng) -> Subscriber {
+        let wanted = match rng.below(6) {
+            0 | 1 => Wanted::All,
+            2 => Wanted::Prefix("k".to_owned()),
+            3 => Wanted::Prefix(rng.pick(&["note:", "copy:", "c", "l"]).to_string()),
+            4 => Wanted::Keys((0..4).map(|number| format!("k{number}")).collect()),
+            _ => Wanted::Prefix(format!("k{}", rng.below(4))),
+        };
+        Subscriber { wanted, connection: None, asked_at: 0, place: None }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    pub(super) fn connected(&mut self, now: u64, rng: &mut Rng, send: &mut Vec<u8>) {
+        let resp3 = rng.chance(2, 3);
+        let mut asked = VecDeque::new();
+        if resp3 {
+            encode_command(send, ["HELLO", "3"]);
+            asked.push_back(Asked::Hello);
+        }
+        self.asked_at = now;
+        let parser = ReplyParser::new(ReplyLimits::default());
+        self.connection = Some(Connection { parser, resp3, asked, stream: None, is_over: false });
+    }
+
+    /// Its connection is gone.
+    pub(super) fn disconnected(&mut self, now: u64, changes: &mut Changes) {
+        if let Some((_, stream)) = self.connection.take().and_then(|connection| connection.stream) {
+            changes.streams[stream].until.get_or_insert(now);
+        }
+    }
+
+    /// Something is awaited.
+    pub(super) fn waits(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| !connection.asked.is_empty())
+    }
+
+    /// It has nothing more to hear on this connection.
+    pub(super) fn is_over(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_over)
+    }
+
+    pub(super) fn act(&mut self, now: u64, rng: &mut Rng, changes: &mut Changes, send: &mut Vec<u8>) {
+        if self.waits() {
+            return;
+        }
+        let Some(connection) = &mut self.connection else { return };
+        self.asked_at = now;
+        let Some((number, stream)) = connection.stream else {
+            // Now and then it wants to hear of what is new alone.
+            let from = self.place.clone().filter(|_| !rng.chance(1, 8));
+            let token = from.as_ref().map_or_else(|| "NOW".to_owned(), Place::to_string);
+            let mut words = vec!["DICTUM.SUBSCRIBE".to_owned(), "FROM".to_owned(), token];
+            self.wanted.say(&mut words);
+            encode_command(send, words.iter().map(String::as_str));
+            connection.asked.push_back(Asked::Subscribe { from, at: now });
+            return;
+        };
+        if rng.chance(1, 20) {
+            encode_command(send, ["DICTUM.UNSUBSCRIBE", &number.to_string()]);
+            connection.asked.push_back(Asked::Unsubscribe);
+            // What is on its way is of no meaning any more.
+            changes.streams[stream].until.get_or_insert(now);
+        } else {
+            encode_command(send, ["PING"]);
+            connection.asked.push_back(Asked::Ping);
+        }
+    }
+
+    /// Bytes have come.
+    pub(super) fn on_bytes(
+        &mut self,
+        bytes: &[u8],
+        (caller, node, now): (u64, u16, u64),
+        changes: &mut Changes,
+    ) -> Result<(), String> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        connection.parser.push(bytes);
+        if let Some((_, stream)) = connection.stream {
+            changes.streams[stream].heard = now;
+        }
+        while let Some(value) = connection.parser.next().map_err(|error| format!("not RESP: {error}"))? {
+            let message = match &value {
+                Value::Push(parts) if connection.resp3 => Some(parts),
+                Value::Array(parts) if !connection.resp3 => Some(parts),
+                _ => None,
+            };
+            let word = message.and_then(|parts| parts.first()?.as_bytes()).unwrap_or_default();
+            if let Some(parts) = message.filter(|_| word.starts_with(b"dictum.")) {
+                let Some((number, stream)) = connection.stream else {
+                    return Err(format!("told {value:?} without a subscription"));
+                };
+                let (told, is_over) = Told::read(parts, number, now)?;
+                let stream = &mut changes.streams[stream];
+                if stream.until.is_none()
+                    && let Some(place) = &mut self.place
+                {
+                    told.move_place(place);
+                }
+                if stream.until.is_none() {
+                    stream.told.push(told);
+                }
+                if is_over {
+                    stream.until.get_or_insert(now);
+                    // It begins anew, as the gap says.
+                    (self.place, connection.is_over) = (None, true);
+                }
+                continue;
+            }
+            self.asked_at = now;
+            match (connection.asked.pop_front().ok_or_else(|| format!("an answer to nothing: {value:?}"))?, &value) {
+                (Asked::Hello, _) | (Asked::Ping, _) => {}
+                // It stops, has no copy, is too busy, or does not know of subscriptions.
+                (_, Value::Error(_)) => connection.is_over = true,
+                (Asked::Subscribe { from, at }, Value::Array(parts)) => {
+                    let [Value::Integer(number), token] = parts.as_slice() else {
+                        return Err(format!("unexpected answer {value:?}"));
+                    };
+                    let token = token.as_bytes().map(|token| String::from_utf8_lossy(token).into_owned());
+                    let place = Place::parse(&token.unwrap_or_default())?;
+                    connection.stream = Some((*number, changes.streams.len()));
+                    self.place = Some(place.clone());
+                    changes.streams.push(Stream {
+                        caller,
+                        node,
+                        wanted: self.wanted.clone(),
+                        from,
+                        began: place,
+                        asked: at,
+                        answered: now,
+                        heard: now,
+                        told: Vec::new(),
+                        until: None,
+                    });
+                }
+                (Asked::Unsubscribe, Value::Simple(_)) => connection.stream = None,
+                (asked, other) => return Err(format!("unexpected answer {other:?} to {asked:?}")),
+            }
+        }
+        Ok(())
+    }
+}

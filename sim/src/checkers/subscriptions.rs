@@ -1,0 +1,534 @@
+//! Subscriptions: what a subscriber is told is what has changed, in order, each change of his keys once, with nothing left out between where he began and where he is; a token
+//! that was answered goes on from there on every node; and at the end those who are connected have been told everything.
+//!
+//! The truth is what the nodes record: each record is looked at on every node that has it, and has to be the same on all. A record that no node has was not to be told to anybody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use wire::Value;
+
+/// The keys that a subscriber wants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// All of the bucket.
+    All,
+    /// Those that begin so.
+    Prefix(String),
+    /// These.
+    Keys(Vec<String>),
+}
+
+impl Wanted {
+    /// Puts the words for it behind those of the command.
+    pub fn say(&self, words: &mut Vec<String>) {
+        match self {
+            Wanted::All => words.push("ALL".to_owned()),
+            Wanted::Prefix(prefix) => words.extend(["PREFIX".to_owned(), prefix.clone()]),
+            Wanted::Keys(keys) => {
+                words.extend(["KEYS".to_owned(), keys.len().to_string()]);
+                words.extend(keys.iter().cloned());
+            }
+        }
+    }
+
+    fn wants(&self, change: &Change) -> bool {
+        let key = change.key.as_slice();
+        change.is_of_all_keys
+            || match self {
+                Wanted::All => true,
+                Wanted::Prefix(prefix) => key.starts_with(prefix.as_bytes()),
+                Wanted::Keys(keys) => keys.iter().any(|wanted| wanted.as_bytes() == key),
+            }
+    }
+}
+
+/// What a token says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The bucket and its history.
+    pub history: String,
+    /// By partition.
+    pub revisions: Vec<Option<u64>>,
+}
+
+impl Place {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str) -> Result<Place, String> {
+        let (history, revisions) = text.split_once(':').ok_or_else(|| format!("no token: {text}"))?;
+        let number = |part: &str| match part {
+            "" => Ok(None),
+            part => part.parse().map(Some).map_err(|_| format!("no token: {text}")),
+        };
+        let revisions = revisions.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
+        Ok(Place { history: history.to_owned(), revisions })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let revision = |revision: &Option<u64>| revision.map_or(String::new(), |revision| revision.to_string());
+        write!(f, "{}:{}", self.history, self.revisions.iter().map(revision).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// What a subscriber was told. Times are nanoseconds.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Told {
+    /// A change: the two arrays of its message.
+    Change {
+        /// Where.
+        partition: usize,
+        /// Which one.
+        revision: u64,
+        /// As it was told.
+        parts: Vec<Value>,
+    },
+    /// How far the subscriber is.
+    Place(Place),
+    /// What cannot be told, and why.
+    Gap {
+        /// Where.
+        partition: usize,
+        /// From behind this revision.
+        from: u64,
+        /// Up to this one.
+        to: u64,
+        /// The reason.
+        reason: String,
+        /// When.
+        at: u64,
+    },
+}
+
+fn numbers(value: Option<&Value>) -> Option<Vec<u64>> {
+    let Some(Value::Array(items)) = value else { return None };
+    items
+        .iter()
+        .map(|item| if let Value::Integer(number) = item { u64::try_from(*number).ok() } else { None })
+        .collect()
+}
+
+impl Told {
+    /// Reads a message to the subscription of this number; and whether that is over with it.
+    ///
+    /// # Errors
+    /// It is none that there is.
+    pub fn read(parts: &[Value], number: i64, at: u64) -> Result<(Told, bool), String> {
+        let odd = || format!("unexpected message {parts:?}");
+        let text = |value: &Value| value.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned());
+        let (Some(word), Some(Value::Integer(of))) = (parts.first().and_then(text), parts.get(1)) else {
+            return Err(odd());
+        };
+        if *of != number {
+            return Err(format!("a message for subscription {of}, which is {number}"));
+        }
+        let where_it_is = numbers(parts.get(2));
+        match (word.as_str(), parts.len(), where_it_is.as_deref()) {
+            ("dictum.change", 4, Some([partition, revision, _])) => {
+                let parts = parts[2..].to_vec();
+                Ok((Told::Change { partition: *partition as usize, revision: *revision, parts }, false))
+            }
+            ("dictum.live" | "dictum.progress", 3, _) => {
+                let token = text(&parts[2]).ok_or_else(odd)?;
+                Ok((Told::Place(Place::parse(&token)?), false))
+            }
+            ("dictum.gap", 5, Some([partition, from, to])) => {
+                let (reason, what_now) = (text(&parts[3]).ok_or_else(odd)?, text(&parts[4]).ok_or_else(odd)?);
+                let told = Told::Gap { partition: *partition as usize, from: *from, to: *to, reason, at };
+                Ok((told, what_now == "end"))
+            }
+            _ => Err(odd()),
+        }
+    }
+
+    /// Takes a subscriber's place to where this puts it.
+    pub fn move_place(&self, place: &mut Place) {
+        match self {
+            Told::Change { partition, revision, .. } => {
+                if let Some(at) = place.revisions.get_mut(*partition) {
+                    *at = Some(*revision);
+                }
+            }
+            Told::Place(to) => *place = to.clone(),
+            Told::Gap { .. } => {}
+        }
+    }
+}
+
+/// One subscription, from its answer to its end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stream {
+    /// Whose.
+    pub caller: u64,
+    /// Who tells.
+    pub node: u16,
+    /// Which keys.
+    pub wanted: Wanted,
+    /// The place that was to be gone on from; none: it began with what was new.
+    pub from: Option<Place>,
+    /// The token that was answered.
+    pub began: Place,
+    /// When it was asked for.
+    pub asked: u64,
+    /// When it was answered.
+    pub answered: u64,
+    /// When anything was last heard on its connection: before, nobody knows whether that still stands.
+    pub heard: u64,
+    /// In the order of arrival.
+    pub told: Vec<Told>,
+    /// When it was ended, or the connection known to be lost.
+    pub until: Option<u64>,
+}
+
+/// A change, as nodes have recorded it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// It is a flush.
+    pub is_of_all_keys: bool,
+    /// The two arrays of its message.
+    pub parts: Vec<Value>,
+    /// When the first node had it.
+    pub at: u64,
+}
+
+/// By what a history and its partitions are told apart.
+type Where = (String, usize);
+
+/// What is known of changes, and what callers wrote down.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// By revision.
+    pub truth: BTreeMap<Where, BTreeMap<u64, Change>>,
+    /// What nodes kept: of each node and partition from behind which revision on, each time that this has risen, and when.
+    pub floors: BTreeMap<(u16, usize), Vec<(u64, u64)>>,
+    /// In the order of their answers.
+    pub streams: Vec<Stream>,
+    /// What is wrong on its face.
+    pub violations: Vec<String>,
+}
+
+/// How many violations are told.
+const TOLD_MAX: usize = 5;
+
+impl Changes {
+    /// A node has this change.
+    pub fn note(&mut self, place: Where, revision: u64, change: Change) {
+        let known = self.truth.entry(place).or_default().entry(revision).or_insert_with(|| change.clone());
+        let is_same = (&known.key, &known.parts) == (&change.key, &change.parts);
+        if !is_same && self.violations.len() < TOLD_MAX {
+            let text =
+                format!("two nodes have recorded revision {revision} as {:?} and {:?}", known.parts, change.parts);
+            self.violations.push(text);
+        }
+    }
+
+    /// A node keeps what is behind this revision.
+    pub fn note_floor(&mut self, place: (u16, usize), floor: u64, now: u64) {
+        let floors = self.floors.entry(place).or_default();
+        if floors.last().is_none_or(|(_, last)| *last != floor) {
+            floors.push((now, floor));
+        }
+    }
+}
+
+/// What is promised in a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Promised {
+    /// At the end all that changed before this has been told.
+    pub settled: u64,
+    /// Nothing has happened that begins another history.
+    pub is_one_history: bool,
+    /// Each node is the one that it was at the beginning: what it keeps can be told by its number.
+    pub nodes_stay: bool,
+}
+
+/// Judges what callers wrote down.
+#[must_use]
+pub fn check(changes: &Changes, promised: Promised) -> Vec<String> {
+    let mut found = changes.violations.clone();
+    for stream in &changes.streams {
+        if let Err(text) = check_stream(changes, stream, promised) {
+            found.push(format!("caller {} at n{} since {}: {text}", stream.caller, stream.node + 1, stream.asked));
+        }
+    }
+    found.truncate(TOLD_MAX);
+    found
+}
+
+/// How many changes were told, for the report: a run in which that is none has shown little.
+#[must_use]
+pub fn told_count(changes: &Changes) -> usize {
+    let is_change = |told: &&Told| matches!(told, Told::Change { .. });
+    changes.streams.iter().map(|stream| stream.told.iter().filter(is_change).count()).sum()
+}
+
+fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Result<(), String> {
+    let Promised { settled, is_one_history, .. } = promised;
+    let nothing = BTreeMap::new();
+    let history = &stream.began.history;
+    let truth = |partition: usize| changes.truth.get(&(history.clone(), partition)).unwrap_or(&nothing);
+    let mut at = stream.began.revisions.clone();
+    let is_other = stream.from.as_ref().is_some_and(|from| from.history != *history);
+    if is_other && is_one_history {
+        return Err(format!("the history is {history}, and was another one"));
+    }
+    match &stream.from {
+        // Nothing but a gap may follow.
+        Some(_) if is_other => {
+            let is_gap = |told: &Told| matches!(told, Told::Gap { reason, .. } if reason == "begun-anew");
+            return match stream.told.first() {
+                Some(told) if !is_gap(told) => Err(format!("goes on from a token of another history with {told:?}")),
+                _ => Ok(()),
+            };
+        }
+        Some(from) => {
+            let is_same = |(from, began): (&Option<u64>, &Option<u64>)| began.is_none() || from == began;
+            if !from.revisions.iter().zip(&at).all(is_same) {
+                return Err(format!("asked to go on from {from}, and begins at {}", stream.began));
+            }
+        }
+        None => check_now(&truth, stream)?,
+    }
+    // All from behind `from` up to `to` is known, and nothing of it is wanted.
+    let passes = |partition: usize, from: u64, to: u64| {
+        for revision in from + 1..=to {
+            match truth(partition).get(&revision) {
+                None => return Err(format!("passes revision {revision} of {partition}, which no node has recorded")),
+                Some(change) if stream.wanted.wants(change) => {
+                    return Err(format!("is never told revision {revision} of {partition}: {:?}", change.parts));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    };
+    for told in &stream.told {
+        match told {
+            Told::Change { partition, revision, parts } => {
+                let Some(Some(before)) = at.get(*partition).copied() else {
+                    return Err(format!("told of partition {partition}, of which it wants nothing"));
+                };
+                if *revision <= before {
+                    return Err(format!("told revision {revision} of {partition} behind {before}"));
+                }
+                passes(*partition, before, revision - 1)?;
+                let Some(change) = truth(*partition).get(revision) else {
+                    return Err(format!("told revision {revision} of {partition}, which no node has recorded"));
+                };
+                if change.parts != *parts {
+                    return Err(format!("told {parts:?}, and it was {:?}", change.parts));
+                }
+                if !stream.wanted.wants(change) {
+                    return Err(format!("told {parts:?}, which it does not want"));
+                }
+                at[*partition] = Some(*revision);
+            }
+            Told::Place(place) => {
+                if place.history != *history || place.revisions.len() != at.len() {
+                    return Err(format!("told to be at {place}, which is of another history"));
+                }
+                for (partition, (to, from)) in place.revisions.iter().zip(at.clone()).enumerate() {
+                    match (from, *to) {
+                        (Some(from), Some(to)) if to < from => {
+                            return Err(format!("told to be at {to} of {partition} behind {from}"));
+                        }
+                        (Some(from), Some(to)) => passes(partition, from, to)?,
+                        (None, None) => {}
+                        _ => return Err(format!("told to be at {place}, which says nothing of some partition")),
+                    }
+                }
+                at.clone_from(&place.revisions);
+            }
+            Told::Gap { partition, from, to, reason, at: when } => {
+                match at.get(*partition).copied().flatten().filter(|before| before <= from) {
+                    Some(before) => passes(*partition, before, *from)?,
+                    None => return Err(format!("told of a gap of {partition} from {from}, and was at {at:?}")),
+                }
+                check_gap(changes, stream, (*partition, *from, *to), reason, (*when, promised))?;
+            }
+        }
+    }
+    if stream.until.is_none() && stream.answered < settled && stream.heard >= settled {
+        for (partition, from) in at.iter().enumerate() {
+            let Some(from) = from else { continue };
+            let missed = truth(partition).range(from + 1..).find(|(_, it)| it.at < settled && stream.wanted.wants(it));
+            if let Some((revision, change)) = missed {
+                return Err(format!(
+                    "at the end it is at {from} of {partition} and was not told {revision}, of {}: {:?}",
+                    change.at, change.parts
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whoever begins with what is new begins at a place between question and answer.
+fn check_now<'a>(truth: &impl Fn(usize) -> &'a BTreeMap<u64, Change>, stream: &Stream) -> Result<(), String> {
+    for (partition, began) in stream.began.revisions.iter().enumerate() {
+        let Some(began) = began else { continue };
+        let latest = |before: u64| truth(partition).iter().filter(|(_, it)| it.at < before).map(|(it, _)| *it).max();
+        if latest(stream.asked).is_some_and(|before| *began < before) {
+            return Err(format!("begins at {began} of {partition}, and more had changed when it was asked for"));
+        }
+        let has_earlier = truth(partition).first_key_value().is_some_and(|(first, _)| first <= began);
+        if has_earlier && latest(stream.answered).is_none_or(|latest| *began > latest) {
+            return Err(format!("begins at {began} of {partition}, which was not there yet"));
+        }
+    }
+    Ok(())
+}
+
+/// Gaps are told where something is gone, and nowhere else.
+fn check_gap(
+    changes: &Changes,
+    stream: &Stream,
+    (partition, from, to): (usize, u64, u64),
+    reason: &str,
+    (at, promised): (u64, Promised),
+) -> Result<(), String> {
+    let told = || format!("a gap of {partition} from {from} to {to} ({reason})");
+    match reason {
+        "retention" | "too-slow" if !promised.nodes_stay => Ok(()),
+        "retention" | "too-slow" => {
+            let floors = changes.floors.get(&(stream.node, partition)).map_or(&[][..], Vec::as_slice);
+            // What held when it was asked for counts as well.
+            let before = floors.iter().rposition(|(since, _)| *since <= stream.asked).unwrap_or(0);
+            let is_gone = floors[before..].iter().any(|(since, floor)| *since <= at && *floor > from);
+            if is_gone {
+                Ok(())
+            } else {
+                Err(format!("{} at {at}, that its node had: {:?}", told(), &floors[before..]))
+            }
+        }
+        "begun-anew" if promised.is_one_history => Err(format!("{} though nothing has begun anew", told())),
+        "begun-anew" | "moved" => Ok(()),
+        _ => Err(format!("{} of a bucket that is there", told())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROMISED: Promised = Promised { settled: 1000, is_one_history: true, nodes_stay: true };
+    const HISTORY: &str = "0~00000000000000fe";
+
+    fn parts(revision: u64, key: &str) -> Vec<Value> {
+        let numbers = [0, revision as i64, 9].map(Value::Integer).to_vec();
+        vec![Value::Array(numbers), Value::Array(vec![Value::Bulk(key.as_bytes().to_vec())])]
+    }
+
+    fn changes() -> Changes {
+        let mut changes = Changes::default();
+        for (revision, key) in [(1, "k1"), (2, "x"), (3, "k2"), (4, "k1")] {
+            let change = Change {
+                key: key.as_bytes().to_vec(),
+                is_of_all_keys: false,
+                parts: parts(revision, key),
+                at: revision * 100,
+            };
+            changes.note((HISTORY.to_owned(), 0), revision, change);
+        }
+        changes
+    }
+
+    fn place(revision: u64) -> Place {
+        Place { history: HISTORY.to_owned(), revisions: vec![Some(revision)] }
+    }
+
+    fn told(revision: u64, key: &str) -> Told {
+        Told::Change { partition: 0, revision, parts: parts(revision, key) }
+    }
+
+    fn stream(from: Option<u64>, began: u64, told: Vec<Told>) -> Stream {
+        Stream {
+            caller: 1,
+            node: 0,
+            wanted: Wanted::Prefix("k".to_owned()),
+            from: from.map(place),
+            began: place(began),
+            asked: 50,
+            answered: 150,
+            heard: 1000,
+            told,
+            until: None,
+        }
+    }
+
+    fn judged(stream: Stream) -> Vec<String> {
+        let mut changes = changes();
+        changes.floors.insert((0, 0), vec![(0, 0), (300, 2)]);
+        changes.streams.push(stream);
+        check(&changes, PROMISED)
+    }
+
+    #[test]
+    fn what_is_right_is_right() {
+        let all = || vec![told(1, "k1"), told(3, "k2"), Told::Place(place(3)), told(4, "k1"), Told::Place(place(4))];
+        assert_eq!(judged(stream(None, 0, all())), [""; 0]);
+        assert_eq!(judged(stream(Some(0), 0, all())), [""; 0]);
+        assert_eq!(judged(stream(Some(2), 2, all()[1..].to_vec())), [""; 0]);
+        let gone = Stream { until: Some(500), ..stream(Some(0), 0, vec![told(1, "k1")]) };
+        assert_eq!(judged(gone), [""; 0]);
+        let silent = Stream { heard: 900, ..stream(Some(0), 0, vec![told(1, "k1")]) };
+        assert_eq!(judged(silent), [""; 0]);
+    }
+
+    #[test]
+    fn forged_streams_are_seen() {
+        let is_told = |stream: Stream, what: &str| {
+            let found = judged(stream);
+            assert!(found.iter().any(|text| text.contains(what)), "{what}: {found:?}");
+        };
+        is_told(stream(Some(0), 0, vec![told(1, "k1"), told(4, "k1")]), "never told revision 3");
+        is_told(stream(Some(0), 0, vec![Told::Place(place(1))]), "never told revision 1");
+        is_told(
+            stream(Some(0), 0, vec![told(1, "k1"), told(3, "k2")]),
+            "at the end it is at 3 of 0 and was not told 4",
+        );
+        is_told(stream(Some(0), 0, vec![told(1, "k1"), told(1, "k1")]), "told revision 1 of 0 behind 1");
+        is_told(stream(Some(0), 0, vec![told(1, "k9")]), "and it was");
+        is_told(stream(Some(1), 1, vec![told(2, "x")]), "does not want");
+        is_told(stream(Some(4), 4, vec![told(5, "k1")]), "no node has recorded");
+        is_told(stream(Some(4), 4, vec![Told::Place(place(5))]), "no node has recorded");
+        is_told(stream(Some(1), 2, vec![]), "asked to go on from");
+        is_told(stream(Some(2), 2, vec![told(3, "k2"), Told::Place(place(2))]), "behind 3");
+        is_told(Stream { asked: 250, answered: 260, ..stream(None, 1, vec![]) }, "more had changed");
+        is_told(stream(None, 3, vec![]), "not there yet");
+        let gap = |from, reason: &str, at| Told::Gap { partition: 0, from, to: 2, reason: reason.to_owned(), at };
+        is_told(stream(Some(0), 0, vec![gap(1, "retention", 400)]), "never told revision 1");
+        is_told(stream(Some(2), 2, vec![gap(1, "retention", 400)]), "and was at");
+        is_told(stream(Some(0), 0, vec![gap(0, "retention", 200)]), "that its node had");
+        is_told(stream(Some(0), 0, vec![gap(0, "begun-anew", 400)]), "nothing has begun anew");
+        is_told(stream(Some(0), 0, vec![gap(0, "bucket-dropped", 400)]), "bucket that is there");
+        let right = Stream { until: Some(400), ..stream(Some(0), 0, vec![gap(0, "retention", 400)]) };
+        assert_eq!(judged(right), [""; 0]);
+        let mut two = changes();
+        two.note(
+            (HISTORY.to_owned(), 0),
+            1,
+            Change { parts: parts(1, "z"), ..two.truth[&(HISTORY.to_owned(), 0)][&1].clone() },
+        );
+        assert!(check(&two, PROMISED)[0].contains("two nodes"));
+    }
+
+    #[test]
+    fn a_token_of_another_history_is_followed_by_a_gap_alone() {
+        let other = Place { history: "0~0000000000000001".to_owned(), ..place(1) };
+        let goes_on = |told: Vec<Told>| {
+            let mut changes = changes();
+            changes.streams.push(Stream { from: Some(other.clone()), ..stream(None, 1, told) });
+            check(&changes, Promised { is_one_history: false, ..PROMISED })
+        };
+        let gap = Told::Gap { partition: 0, from: 1, to: 4, reason: "begun-anew".to_owned(), at: 9 };
+        assert_eq!(goes_on(vec![gap]), [""; 0]);
+        assert!(goes_on(vec![told(3, "k2")])[0].contains("another history"));
+    }
+}
