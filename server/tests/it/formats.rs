@@ -302,6 +302,11 @@ fn fill(resp: &str, folder: &Path, state: &str) {
         let reply = eventually_on(&mut client, words);
         assert_eq!(reply.as_error(), None, "{words:?}");
     };
+    // Changes are recorded, by an entry of the log.
+    wait_for("a subscription", || {
+        let mut subscriber = Client::connect(resp).ok()?;
+        subscriber.call(&["DICTUM.SUBSCRIBE", "KEY", "greeting"]).ok()?.as_array().map(drop)
+    });
     let long = "v".repeat(400);
     for round in 0..2 {
         tell(&["SET", "greeting", "hello\r\n\u{1}"]);
@@ -467,8 +472,11 @@ fn shrink(folder: &Path) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if name == "LOCK" || name.starts_with("journal-blank") {
+        // The node's key is its own secret, and the audit trail is signed with it.
+        if ["LOCK", "node.key", "reserve"].contains(&name.as_str()) || name.starts_with("journal-blank") {
             fs::remove_file(&path).expect("removable");
+        } else if name == "audit" {
+            fs::remove_dir_all(&path).expect("removable");
         } else if let Some(sequence) = name.strip_prefix("journal-").and_then(|rest| rest.split('-').next()) {
             let bytes = fs::read(&path).expect("readable");
             let written = bytes.chunks(BLOCK).rposition(|block| block.iter().any(|byte| *byte != 0));

@@ -41,6 +41,7 @@ mod roles;
 mod slow_nodes;
 mod start;
 mod step_over;
+mod subscriptions;
 mod synced;
 mod systemd;
 mod unsafe_recover;
