@@ -108,9 +108,18 @@ pub const SUBSCRIPTIONS_MAX: usize = 200_000;
 pub const SUBSCRIPTIONS_OF_CONNECTION_MAX: usize = 1024;
 /// Most keys, prefixes and patterns of one subscription to changes.
 pub const SUBSCRIPTION_WORDS_MAX: usize = 1024;
+/// Longest pattern of a subscription to changes.
+pub const SUBSCRIPTION_PATTERN_BYTES_MAX: usize = 1024;
+/// Most patterns of all subscriptions to changes on a node: each change is compared with each of them.
+pub const SUBSCRIBED_PATTERNS_MAX: usize = 4096;
+/// Most that all subscriptions of a node weigh: of each its keys, prefixes and patterns, and one more, for each partition in which it may be told something. One is about 150
+/// bytes of memory.
+pub const SUBSCRIPTION_WEIGHT_MAX: usize = 1_000_000;
+/// The same of one connection.
+pub const SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX: usize = SUBSCRIPTION_WEIGHT_MAX / 4;
 /// Most bytes of the keys, prefixes and patterns of all subscriptions to changes on a node.
 pub const SUBSCRIPTION_FILTERS_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Who has left so many bytes unread is told no further changes until he has read some.
+/// A subscriber who has left so many bytes unread is told no further changes until some are read.
 pub const SUBSCRIBER_UNREAD_BYTES: usize = 64 * 1024;
 /// Longest value of a string, and of all words of a command, that is recorded with a change, in bytes. Longer ones are left out. Part of what entries mean: all replicas have
 /// to record the same.

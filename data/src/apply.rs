@@ -163,12 +163,15 @@ pub fn apply_transaction(
     commands: &[&[&[u8]]],
 ) -> Applied {
     let mut transaction = Transaction::new(tree, context);
-    for (key, revision) in watches {
-        // A field that has expired is a change of its hash.
-        transaction.settle_fields(KeyRef::new(key));
-        if transaction.tree().watch_revision(key) != *revision {
-            return transaction.finish(Reply::NilArray);
-        }
+    let are_as_watched = transaction.naming(&[], |transaction| {
+        watches.iter().all(|(key, revision)| {
+            // A field that has expired is a change of its hash.
+            transaction.settle_fields(KeyRef::new(key));
+            transaction.tree().watch_revision(key) == *revision
+        })
+    });
+    if !are_as_watched {
+        return transaction.finish(Reply::NilArray);
     }
     let is_bounded = commands.iter().all(|args| needs_budget(args) == Budget::None);
     let budget = if is_bounded { Budget::None } else { Budget::Undo };

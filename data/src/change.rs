@@ -50,10 +50,13 @@ pub enum After {
     Json(Blob),
     /// A value with elements. What has changed in it: the command that changed it, without its key, where the words of that command say it.
     Effect(Vec<Blob>),
-    /// It is not told: it is longer than the limit, or the command's words do not say what has changed, or the same command has changed it again. Whoever wants it reads it, as
-    /// of this revision or later.
+    /// It is not told: it is longer than the limit, or the command's words do not say what has changed, or the same command has changed it again. A client that wants it reads
+    /// it, as of this revision or later.
     Omitted,
 }
+
+/// A word of an effect counts for so many bytes more than it has: a record of empty words takes memory, too.
+const WORD_BYTES: usize = 8;
 
 /// Commands on one key whose words say what they change in a value with elements. The others draw lots, take from other keys, or make names of their own.
 const EFFECTS: [&str; 25] = [
@@ -90,12 +93,14 @@ impl ChangeRecord {
         tree: &Tree,
         args: &[&[u8]],
         changes: &[Change],
-        bytes_max: usize,
+        (bytes_max, is_of_fields): (usize, impl Fn(usize) -> bool),
         out: &mut Vec<ChangeRecord>,
     ) {
         let again = changed_again(changes);
-        for ((change, event), is_changed_again) in changes.iter().zip(names_of(args, changes)).zip(again) {
-            out.push(ChangeRecord::new(tree, args, (change, event), is_changed_again, bytes_max));
+        for (place, (change, event)) in changes.iter().zip(names_of(args, changes)).enumerate() {
+            // Fields have expired before the command did anything: its words say nothing of that.
+            let (args, event) = if is_of_fields(place) { (&[][..], "hexpired") } else { (args, event) };
+            out.push(ChangeRecord::new(tree, args, (change, event), again[place], bytes_max));
         }
     }
 
@@ -107,7 +112,7 @@ impl ChangeRecord {
         bytes_max: usize,
     ) -> ChangeRecord {
         let is_there = matches!(change.kind, ChangeKind::Set | ChangeKind::Deadline);
-        // What is changed again has another value by now.
+        // A key that is changed again has another value by now.
         let record = if is_there && !is_changed_again { tree.get(KeyRef::new(&change.key)) } else { None };
         let after = match record.as_ref().map(|record| &record.value) {
             None if is_there => After::Omitted,
@@ -162,7 +167,8 @@ fn effect_of(args: &[&[u8]], change: &Change, bytes_max: usize) -> Option<Vec<Bl
     debug_assert!(!spec.flags.has(Flags::RUNS) || !EFFECTS.contains(&spec.name), "{}", spec.name);
     let has_effect = EFFECTS.contains(&spec.name) && matches!(spec.keys, Keys::Range { first: 1, .. });
     let words = || std::iter::once(spec.name.as_bytes()).chain(args[2..].iter().copied());
-    (has_effect && words().map(<[u8]>::len).sum::<usize>() <= bytes_max).then(|| words().map(Blob::new).collect())
+    (has_effect && words().map(|word| word.len() + WORD_BYTES).sum::<usize>() <= bytes_max)
+        .then(|| words().map(Blob::new).collect())
 }
 
 #[cfg(test)]
@@ -171,7 +177,7 @@ mod tests {
     use crate::{EntryContext, apply, apply_transaction, evict, expire_due};
 
     fn context(ms: u64) -> EntryContext {
-        EntryContext { time: WallTime(ms), recorded_bytes_max: Some(8), ..EntryContext::default() }
+        EntryContext { time: WallTime(ms), recorded_bytes_max: Some(32), ..EntryContext::default() }
     }
 
     fn words(line: &str) -> Vec<&[u8]> {
@@ -201,13 +207,17 @@ mod tests {
         let mut tree = Tree::new();
         let mut said = |ms: u64, line: &str| lines(&apply(&mut tree, &context(ms), &words(line)).records);
         assert_eq!(said(1, "SET k v"), ["1 set k new: v"]);
-        assert_eq!(said(1, "SET k 123456789"), ["2 set k: omitted"]);
+        assert_eq!(said(1, &format!("SET k {}", "1".repeat(33))), ["2 set k: omitted"]);
         assert_eq!(said(1, "SET k w PX 9"), ["3 set k until 10: w"]);
         assert_eq!(said(1, "PERSIST k"), ["4 persist k: w"]);
         assert_eq!(said(1, "APPEND k ww"), ["5 append k: www"]);
         assert_eq!(said(1, "GET k"), Vec::<String>::new());
         assert_eq!(said(1, "HSET h f 1"), ["6 hset h new: hset,f,1"]);
-        assert_eq!(said(1, "HSET h f 123456"), ["7 hset h: omitted"]);
+        assert_eq!(
+            said(1, "HSET h f 1234"),
+            ["7 hset h: omitted"],
+            "its words count for 8 bytes each beside their own"
+        );
         assert_eq!(said(1, "SADD s a"), ["8 sadd s new: sadd,a"]);
         assert_eq!(said(1, "SPOP s"), ["9 spop s: gone"]);
         assert_eq!(said(1, "RENAME k l"), ["10 rename_from k: gone", "11 rename_to l new: www"]);
@@ -243,6 +253,29 @@ mod tests {
         assert_eq!(lines(&evict(&mut tree, &context(9), &victims, 0).records), ["4 evicted v: gone"]);
         let off = EntryContext { recorded_bytes_max: None, ..context(9) };
         assert_eq!(apply(&mut tree, &off, &words("SET v v")).records, []);
+    }
+
+    #[test]
+    fn fields_that_expire_are_changes_of_their_own() {
+        let newest = |ms: u64| EntryContext { version: base::versions::NEWEST, ..context(ms) };
+        let hash = |tree: &mut Tree| {
+            apply(tree, &newest(1), &words("HSET h a 1 b 2"));
+            apply(tree, &newest(1), &words("HPEXPIREAT h 5 FIELDS 1 b"));
+        };
+        let mut tree = Tree::new();
+        hash(&mut tree);
+        // The command changes nothing, and finds a field whose time is up.
+        let told = lines(&apply(&mut tree, &newest(9), &words("HSETNX h a 9")).records);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].ends_with("hexpired h: omitted"), "{told:?}");
+        // The same where a watched hash is looked at.
+        let mut tree = Tree::new();
+        hash(&mut tree);
+        let revision = tree.watch_revision(b"h");
+        let command = words("SET k v");
+        let applied = apply_transaction(&mut tree, &newest(9), &[(b"h", revision)], &[&command]);
+        assert_eq!((&applied.reply, applied.changes.len()), (&crate::Reply::NilArray, 1));
+        assert!(lines(&applied.records)[0].ends_with("hexpired h: omitted"), "{:?}", applied.records);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub struct Transaction<'a> {
     events: Option<Vec<KeyEvent>>,
     /// Records of the changes, if they are wanted, and how long a value in them may be: one for each change that has a name.
     records: Option<(Vec<ChangeRecord>, usize)>,
+    /// Which of the changes are of fields that have expired, and not of the command that came to their hash: by their places, if records are wanted.
+    expired_fields: Vec<usize>,
     /// How many changes have names and records: those that a script makes get them one command at a time.
     named: usize,
     published: Vec<Published>,
@@ -102,6 +104,7 @@ impl<'a> Transaction<'a> {
             changes: Vec::new(),
             events: context.names_events.then(Vec::new),
             records: context.recorded_bytes_max.map(|bytes_max| (Vec::new(), bytes_max)),
+            expired_fields: Vec::new(),
             named: 0,
             published: Vec::new(),
             rng: Rng::new(context.seed),
@@ -159,10 +162,11 @@ impl<'a> Transaction<'a> {
     /// Ends the entry with an answer.
     pub(crate) fn finish(mut self, reply: Reply) -> Applied {
         let events = self.events.take().unwrap_or_default();
+        let is_recorded = self.records.is_some();
         let records = self.records.take().map(|(records, _)| records).unwrap_or_default();
         let published = std::mem::take(&mut self.published);
         let changes = self.into_changes();
-        debug_assert!(records.is_empty() || records.len() == changes.len(), "each change has a record, or none has");
+        debug_assert!(!is_recorded || records.len() == changes.len(), "each change has a record");
         Applied { reply, changes, events, records, published }
     }
 
@@ -173,12 +177,14 @@ impl<'a> Transaction<'a> {
         if self.events.is_none() && self.records.is_none() {
             return result;
         }
-        let new = &self.changes[start.max(self.named)..];
+        let first = start.max(self.named);
+        let new = &self.changes[first..];
         if let Some(events) = &mut self.events {
             name_changes(args, new, events);
         }
         if let Some((records, bytes_max)) = &mut self.records {
-            ChangeRecord::of_command(self.tree, args, new, *bytes_max, records);
+            let of_fields = |place: usize| self.expired_fields.binary_search(&(first + place)).is_ok();
+            ChangeRecord::of_command(self.tree, args, new, (*bytes_max, of_fields), records);
         }
         self.named = self.changes.len();
         result

@@ -35,6 +35,7 @@ use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
+use crate::subscriptions::filter::Filter;
 use compiled::{Denied, Rights};
 use lease::Lease;
 use log::{CLIENT_NAME_BYTES_MAX, RefusalLog, Refused};
@@ -311,7 +312,21 @@ pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Resu
         None => session.user.rights.check(words, || bucket_name(node, session)),
     };
     let Err(denied) = judged else { return Ok(()) };
-    let (reason, object) = match &denied {
+    Err(refuse(node, session, &denied))
+}
+
+/// Judges a subscription to changes by the rights of its user. A refusal gets a line in the log.
+///
+/// # Errors
+/// The answer for the client.
+pub(crate) fn check_filter(node: &mut Node, session: &Session, filter: &Filter) -> Result<(), Failure> {
+    let judged = session.user.rights.check_filter(filter, || bucket_name(node, session));
+    judged.map_err(|denied| refuse(node, session, &denied))
+}
+
+/// Notes that a command is refused, and says so in an answer for its client.
+fn refuse(node: &mut Node, session: &Session, denied: &Denied) -> Failure {
+    let (reason, object) = match denied {
         Denied::Command(name) | Denied::Whole(name, ..) => ("command", name.as_bytes().to_vec()),
         Denied::Key(key) => ("key", key.clone()),
         Denied::Channel(channel) => ("channel", channel.clone()),
@@ -319,11 +334,11 @@ pub(crate) fn check(node: &mut Node, session: &Session, words: &[&[u8]]) -> Resu
     };
     let context = if session.queue.is_some() { "multi" } else { "toplevel" };
     let user = session.user.name.clone();
-    let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(&denied, &user, false)].concat());
+    let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(denied, &user, false)].concat());
     node.probe("access: a command was refused");
     audit::refused(node, session, reason, &object);
     note(node, session, Refused { reason, context, object, user });
-    Err(failure)
+    failure
 }
 
 /// What the scripts of a command with these flags may call, if it runs any and their user may not do everything: a part of the body of its entry or read.

@@ -1,4 +1,4 @@
-//! `CONFIG SET timeout`: connections that say nothing for so long are closed, as by a Redis. Those that wait for keys or replicas, listen to channels or
+//! `CONFIG SET timeout`: connections that say nothing for so long are closed, as by a Redis. Those that wait for keys or replicas, listen to channels, subscribe to changes or
 //! watch all commands may be silent.
 
 use std::time::Duration;
@@ -21,7 +21,8 @@ impl Node {
         self.idle_looked_at = self.now.time;
         let now = self.now.time;
         for session in self.sessions.values_mut().flatten() {
-            let may_rest = session.is_inside || session.listens() || self.monitors.contains(&session.id);
+            let is_told = session.listens() || session.subscribed_to_changes > 0;
+            let may_rest = session.is_inside || is_told || self.monitors.contains(&session.id);
             if !may_rest && !session.closing && is_idle(session, now, limit) {
                 session.closing = true;
                 self.to_close.push(session.id);

@@ -34,6 +34,9 @@ struct Known {
     not_kept: usize,
 }
 
+/// A stamp counts with so many bits within a millisecond.
+const STAMP_BITS: u32 = 20;
+
 /// The answer of a command that was done, where the answer itself is too large to be kept.
 const NOT_KEPT: Reply = Reply::Error(Failure::Text(
     "UNKNOWN the command was done, but its answer was too large to be kept until this node could give it; read what you need",
@@ -134,7 +137,7 @@ impl Origins {
     /// An entry of this version and time is applied: it gets a stamp.
     pub(crate) fn note_stamp(&mut self, version: u16, time: WallTime) {
         if Feature::Recording.is_in(version) {
-            self.stamp = (self.stamp + 1).max(time.0 << 20);
+            self.stamp = self.stamp.saturating_add(1).max(time.0.saturating_mul(1 << STAMP_BITS));
         }
     }
 
@@ -144,6 +147,11 @@ impl Origins {
             self.recorded_until = WallTime::default();
         }
         self.recorded_until > WallTime::default()
+    }
+
+    /// The log's time is brought back to this: recording goes on for no longer than an entry of that time could have it.
+    pub(crate) fn bring_back(&mut self, time: WallTime, lease_max_ms: u64) {
+        self.recorded_until = self.recorded_until.min(WallTime(time.0.saturating_add(lease_max_ms)));
     }
 
     /// How the state came past a position.
@@ -339,6 +347,11 @@ mod tests {
             assert_eq!((&again.members, &again.voids), (&origins.members, &origins.voids));
         }
         assert!(!origins.records(WallTime(9)) && !origins.records(WallTime(8)), "once it is over it stays so");
+        // Bytes that no node has written end none.
+        (origins.stamp, origins.recorded_until) = (u64::MAX, WallTime(u64::MAX));
+        origins.note_stamp(NEWEST, WallTime(u64::MAX));
+        origins.bring_back(WallTime(5), 10);
+        assert_eq!((origins.stamp, origins.recorded_until), (u64::MAX, WallTime(15)));
     }
 
     fn kept(origins: &Origins) -> Vec<bool> {

@@ -158,8 +158,8 @@ pub(crate) struct Partition {
     pub tells_changes: bool,
     /// Changes are to be given names.
     pub names_events: bool,
-    /// The last change was recorded.
-    has_recorded: bool,
+    /// The last change was recorded, or recording has begun: there may be a ring.
+    pub has_recorded: bool,
     /// How many commands were applied since the start, for INFO.
     pub commands_applied: u64,
     /// The highest time given to an entry: entries' times never go back.
@@ -471,15 +471,16 @@ impl Partition {
     }
 
     /// Replaces the state by a snapshot that a peer sent and that is on disk now, unless the log has overtaken it. The replies
-    /// that this node's own writes had go to `wishes`, as far as they are kept.
-    pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) {
+    /// that this node's own writes had go to `wishes`, as far as they are kept. False if the log has.
+    pub(crate) fn install(&mut self, now: Time, state: RestoredState, batch: &mut Batch, wishes: &mut Wishes) -> bool {
         let (position, ballot, mut members) = (state.position, state.ballot, state.origins.members.clone());
         members.take_if(|_| self.planted == Some(Planted::SnapshotWithoutVoters));
         let tree = state.tree;
         if position <= self.applied {
             // Overtaken by the log. The store has it all the same, and is to forget it.
             self.tree.give_up(tree.spaces());
-            return wishes.rubbish.push(Rubbish::new(tree));
+            wishes.rubbish.push(Rubbish::new(tree));
+            return false;
         }
         let given_up = self.tree.spaces();
         wishes.rubbish.push(Rubbish::new((std::mem::replace(&mut self.tree, tree), self.flushing.take())));
@@ -503,6 +504,7 @@ impl Partition {
         }
         self.step(now, Input::SnapshotInstalled { position, ballot, members }, batch, wishes);
         wishes.rubbish.extend(self.replica.take_log_before().map(Rubbish::new));
+        true
     }
 
     /// The replica is one that has never had a vote, and has no log.

@@ -415,6 +415,11 @@ impl Session {
         matches!(self.block, Some(Block::Waiting { .. } | Block::Copies { .. }))
     }
 
+    /// Whether it may be told something without a further command: it listens, subscribes, waits, or tracks.
+    pub(crate) fn is_told_unasked(&self) -> bool {
+        self.listens() || self.subscribed_to_changes > 0 || self.is_waiting() || self.tracked.is_some()
+    }
+
     /// Gives a slot its reply.
     pub(crate) fn deliver(&mut self, slot: u64, write: impl FnOnce(&mut ReplyWriter<'_>)) {
         let first = self.first_slot;

@@ -13,7 +13,8 @@
 //!    cursor of its own.
 //! 2. A live one whose connection takes nothing now is behind from there on. Nobody waits for it: what it has not been told stays in the ring as long as there is room, and is told later.
 //! 3. Each time that a subscription goes on, the node compares its cursor with the ring's floor. If the floor has passed it, the subscriber is told a gap.
-//! 4. A turn tells so many messages and looks at so many records at the most; the next turn goes on.
+//! 4. A turn tells so many messages, and compares so many records with what is wanted, at the most; the next turn goes on. Partitions take turns, and those that are behind have a
+//!    share of their own.
 //!
 //! Changes are recorded while somebody subscribes: a subscription puts an entry into the partition's log that turns recording on for a while ([`LEASE`]), on every replica alike.
 //! Why so: `docs/decisions/2026-11-30-subscriptions.md`.
@@ -35,7 +36,7 @@ use data::{ChangeRecord, Reply};
 use wire::Protocol;
 
 use crate::door::{ConnectionId, Planted};
-use filter::{Filter, Kinds};
+use filter::{Filter, Fit, Kinds};
 use frames::{Bodies, Reason};
 use index::{Index, Listener};
 use ring::{Missed, Rings};
@@ -44,11 +45,17 @@ use token::Token;
 /// For so long an entry turns recording on. Nodes with subscriptions renew it when half of it has passed.
 pub(crate) const LEASE: Duration = Duration::from_secs(600);
 /// The longest time that an entry may give, in milliseconds.
-const LEASE_MS_MAX: u64 = 24 * 3600 * 1000;
+pub(crate) const LEASE_MS_MAX: u64 = 24 * 3600 * 1000;
 /// Messages that a turn sends at the most: about a millisecond's work.
 const TURN_MESSAGES_MAX: usize = 4096;
+/// Of these, at least so many are for subscriptions that are behind, if there are any.
+const BEHIND_MESSAGES_MIN: usize = TURN_MESSAGES_MAX / 4;
+/// Comparisons of changes with keys, prefixes and patterns that a turn makes for live subscriptions.
+const TURN_COMPARISONS_MAX: usize = 100_000;
 /// Records that a turn looks at for subscriptions that are behind.
 const TURN_RECORDS_MAX: usize = 8192;
+/// Subscriptions whose connections took nothing in an earlier turn, of which a turn asks again.
+const TURN_ASKED_AGAIN_MAX: usize = 1024;
 /// Records that one of them looks at before it is another one's turn.
 const RECORDS_AT_ONCE: usize = 1024;
 /// How often a subscription is told how far it is, if something has changed that it was not told.
@@ -69,6 +76,8 @@ struct Place {
     /// It was told everything up to here; of a live one see [`Watched::told`].
     at: Revision,
     is_live: bool,
+    /// Its connection has left unread what it was sent.
+    was_full: bool,
     /// It cannot be told what comes next, and why.
     gap: Option<Reason>,
 }
@@ -84,7 +93,7 @@ struct Subscription {
     with_values: bool,
     /// Those in which it may be told something, in their order.
     places: Vec<Place>,
-    /// It was told that it is live.
+    /// It was told that it is live, or is to be.
     is_live: bool,
     /// The sum of the revisions that it was last told to be at, and when.
     told: u64,
@@ -99,14 +108,33 @@ struct Watched {
     /// The next change was told to those up to this one.
     within: Option<SubscriptionId>,
     live: Index,
-    /// How many subscriptions have a place in it.
-    count: usize,
+    /// The subscriptions that have a place in it.
+    subscribers: BTreeSet<SubscriptionId>,
+}
+
+impl Subscription {
+    fn place_mut(&mut self, partition: PartitionId) -> Option<&mut Place> {
+        let place = self.places.binary_search_by_key(&partition, |place| place.partition).ok()?;
+        self.places.get_mut(place)
+    }
+
+    /// What it counts for among all: the more words and partitions, the more entries the indices have for it.
+    fn weight(&self) -> usize {
+        weight_of(&self.filter, self.places.len())
+    }
+}
+
+/// See [`Subscription::weight`].
+fn weight_of(filter: &Filter, partitions: usize) -> usize {
+    (1 + filter.size().0) * partitions
 }
 
 /// Why a connection takes no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// It does in a later turn.
+    /// It has enough for this turn.
+    NextTurn,
+    /// An answer is held up, and the change that it is about must not come before.
     Later,
     /// It has not read what it was sent.
     Full,
@@ -139,6 +167,8 @@ pub(crate) struct Told {
 struct Opening {
     asked: Asked,
     id: SubscriptionId,
+    /// Its client has given it up meanwhile.
+    is_given_up: bool,
 }
 
 /// What a client asks for.
@@ -165,17 +195,23 @@ pub(crate) struct Subscriptions {
     opening: BTreeMap<(ConnectionId, u64), Opening>,
     /// Partitions in which there may be something that live ones were not told.
     dirty: BTreeSet<PartitionId>,
+    /// The one that was told of last: the next turn begins behind it.
+    told_last: Option<PartitionId>,
     /// Those that are behind, each in one of these three: it goes on, it goes on in a later turn, or it waits until its connection has read more.
     behind: VecDeque<(SubscriptionId, PartitionId)>,
-    later: Vec<(SubscriptionId, PartitionId)>,
+    later: VecDeque<(SubscriptionId, PartitionId)>,
     stalled: BTreeMap<ConnectionId, Vec<(SubscriptionId, PartitionId)>>,
+    /// Those that are live and were not told so yet.
+    untold: BTreeSet<SubscriptionId>,
     last: SubscriptionId,
     /// The subscription that was last asked whether it has made progress.
     hand: SubscriptionId,
-    /// Words and bytes of all filters.
-    filter_words: usize,
+    /// Of all filters together: their weight, their bytes, and how many patterns they have.
+    weight: usize,
     filter_bytes: usize,
+    patterns: usize,
     found: Vec<Listener>,
+    undecided: Vec<SubscriptionId>,
     head: Vec<u8>,
     bodies: Bodies,
     /// When the turn is.
@@ -196,14 +232,18 @@ impl Subscriptions {
             of_connection: BTreeMap::new(),
             opening: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            told_last: None,
             behind: VecDeque::new(),
-            later: Vec::new(),
+            later: VecDeque::new(),
             stalled: BTreeMap::new(),
+            untold: BTreeSet::new(),
             last: SubscriptionId(0),
             hand: SubscriptionId(0),
-            filter_words: 0,
+            weight: 0,
             filter_bytes: 0,
+            patterns: 0,
             found: Vec::new(),
+            undecided: Vec::new(),
             head: Vec::new(),
             bodies: Bodies::default(),
             now: Time::default(),
@@ -252,7 +292,7 @@ impl Subscriptions {
         Some(Reply::Array(vec![Reply::Integer(frames::number(id.0)), Reply::bulk(state), token, Reply::Array(words)]))
     }
 
-    /// What is kept of a partition, and from behind which revision on.
+    /// The changes that are kept of a partition, and the revision behind which they begin.
     fn kept(&self, partition: PartitionId) -> Option<(Revision, impl Iterator<Item = &ring::Recorded>)> {
         self.rings.kept(partition)
     }
@@ -269,7 +309,7 @@ impl Subscriptions {
 
     /// True if there may be something to be told, in the next turn or a later one.
     pub(crate) fn has_work(&self) -> bool {
-        self.goes_on() || !self.later.is_empty()
+        self.goes_on() || !self.later.is_empty() || !self.untold.is_empty()
     }
 
     /// True if nobody subscribes.
@@ -312,11 +352,12 @@ impl Subscriptions {
 
     /// Takes note of a subscription that begins once a slot of its connection has its answer.
     fn wait(&mut self, (connection, slot): (ConnectionId, u64), asked: Asked) -> SubscriptionId {
-        let (words, bytes) = asked.filter.size();
-        (self.filter_words, self.filter_bytes) = (self.filter_words + words, self.filter_bytes + bytes);
+        self.weight += weight_of(&asked.filter, asked.from.len());
+        self.filter_bytes += asked.filter.size().1;
+        self.patterns += asked.filter.patterns.len();
         self.last.0 += 1;
         let id = self.last;
-        self.opening.insert((connection, slot), Opening { asked, id });
+        self.opening.insert((connection, slot), Opening { asked, id, is_given_up: false });
         id
     }
 
@@ -326,7 +367,7 @@ impl Subscriptions {
         (connection, slot): (ConnectionId, u64),
         revisions: &[Option<Revision>],
     ) -> Option<(SubscriptionId, Token)> {
-        let Opening { asked, id } = self.opening.remove(&(connection, slot))?;
+        let Opening { asked, id, .. } = self.opening.remove(&(connection, slot))?;
         let Asked { bucket, history, partitions, filter, with_values, from, is_of_another } = asked;
         let places = from.into_iter().zip(revisions).map(|((partition, from), revision)| {
             let is_ahead = from.zip(*revision).is_some_and(|(from, revision)| from > revision);
@@ -335,11 +376,12 @@ impl Subscriptions {
             let at = from.or(*revision).unwrap_or_default();
             let at = if is_ahead && believes { revision.unwrap_or_default() } else { at };
             let at = if self.planted == Some(Planted::ResumesOneLate) && from.is_some() { at.next() } else { at };
-            Place { partition, at, is_live: false, gap: is_of_another.then_some(Reason::BegunAnew) }
+            let gap = is_of_another.then_some(Reason::BegunAnew);
+            Place { partition, at, is_live: false, was_full: false, gap }
         });
         let places: Vec<Place> = places.collect();
         for place in &places {
-            self.watched.entry(place.partition).or_default().count += 1;
+            self.watched.entry(place.partition).or_default().subscribers.insert(id);
             self.behind.push_back((id, place.partition));
         }
         let subscription = Subscription {
@@ -363,13 +405,20 @@ impl Subscriptions {
     /// The subscription that waits for this slot will not begin.
     fn give_up(&mut self, connection: ConnectionId, slot: u64) {
         if let Some(Opening { asked, .. }) = self.opening.remove(&(connection, slot)) {
-            self.forget_filter(&asked.filter);
+            self.forget_filter(&asked.filter, asked.from.len());
         }
     }
 
-    fn forget_filter(&mut self, filter: &Filter) {
-        let (words, bytes) = filter.size();
-        (self.filter_words, self.filter_bytes) = (self.filter_words - words, self.filter_bytes - bytes);
+    fn forget_filter(&mut self, filter: &Filter, partitions: usize) {
+        self.weight -= weight_of(filter, partitions);
+        self.filter_bytes -= filter.size().1;
+        self.patterns -= filter.patterns.len();
+    }
+
+    /// What the subscriptions of a connection count for.
+    fn weight_of(&self, connection: ConnectionId) -> usize {
+        let own = self.of(connection).iter().filter_map(|id| self.all.get(id));
+        own.map(Subscription::weight).sum()
     }
 
     /// Ends a subscription, if its connection is this one.
@@ -380,15 +429,19 @@ impl Subscriptions {
         let Some(subscription) = self.all.remove(&id) else { return false };
         for place in &subscription.places {
             let Some(watched) = self.watched.get_mut(&place.partition) else { continue };
-            watched.count -= 1;
-            if watched.count == 0 {
+            watched.subscribers.remove(&id);
+            if watched.subscribers.is_empty() {
                 self.watched.remove(&place.partition);
                 self.dirty.remove(&place.partition);
             } else if place.is_live {
                 watched.live.remove(id, &subscription.filter);
             }
         }
-        self.forget_filter(&subscription.filter);
+        self.untold.remove(&id);
+        self.forget_filter(&subscription.filter, subscription.places.len());
+        if let Some(stalled) = self.stalled.get_mut(&connection) {
+            stalled.retain(|(other, _)| *other != id);
+        }
         if let Some(ids) = self.of_connection.get_mut(&connection) {
             ids.retain(|other| *other != id);
             if ids.is_empty() {
@@ -399,14 +452,29 @@ impl Subscriptions {
         true
     }
 
-    /// The connection is gone, or wants to be told nothing more.
+    /// The connection is gone.
     pub(crate) fn leave(&mut self, connection: ConnectionId) {
-        for id in self.of(connection).to_vec() {
-            self.end(connection, id);
-        }
+        self.reset(connection);
         let waiting = self.opening.range((connection, 0)..=(connection, u64::MAX));
         let slots: Vec<u64> = waiting.map(|((_, slot), _)| *slot).collect();
         slots.into_iter().for_each(|slot| self.give_up(connection, slot));
+    }
+
+    /// The connection wants to be told nothing more. Those that have not begun yet are answered with an error.
+    pub(crate) fn reset(&mut self, connection: ConnectionId) {
+        for id in self.of(connection).to_vec() {
+            self.end(connection, id);
+        }
+        for (_, opening) in self.opening.range_mut((connection, 0)..=(connection, u64::MAX)) {
+            opening.is_given_up = true;
+        }
+    }
+
+    /// A subscription can be told nothing of a partition.
+    fn cannot_go_on(&mut self, id: SubscriptionId, partition: PartitionId, reason: Reason) {
+        if let Some(place) = self.all.get_mut(&id).and_then(|subscription| subscription.place_mut(partition)) {
+            place.gap.get_or_insert(reason);
+        }
     }
 
     /// A connection has read what it was sent.
@@ -419,15 +487,15 @@ impl Subscriptions {
     /// Nothing more can be told of a partition, for this reason.
     pub(crate) fn end_partition(&mut self, partition: PartitionId, reason: Reason) {
         self.rings.forget(partition);
-        if self.watched.contains_key(&partition) {
-            self.dirty.insert(partition);
-            for (id, subscription) in &mut self.all {
-                if let Some(place) = subscription.places.iter_mut().find(|place| place.partition == partition) {
-                    place.gap.get_or_insert(reason);
-                    if !place.is_live {
-                        self.behind.push_back((*id, partition));
-                    }
-                }
+        let Some(watched) = self.watched.get(&partition) else { return };
+        self.dirty.insert(partition);
+        for id in &watched.subscribers {
+            let Some(place) = self.all.get_mut(id).and_then(|subscription| subscription.place_mut(partition)) else {
+                continue;
+            };
+            place.gap.get_or_insert(reason);
+            if !place.is_live {
+                self.behind.push_back((*id, partition));
             }
         }
     }
@@ -436,9 +504,15 @@ impl Subscriptions {
     pub(crate) fn tell(&mut self, now: Time, sink: &mut impl Sink) -> Told {
         let mut told = Told::default();
         self.now = now;
-        self.behind.extend(self.later.drain(..));
-        for partition in std::mem::take(&mut self.dirty) {
-            if !self.tell_live(partition, sink, &mut told) {
+        for _ in 0..self.later.len().min(TURN_ASKED_AGAIN_MAX) {
+            self.behind.extend(self.later.pop_front());
+        }
+        let for_live = TURN_MESSAGES_MAX - if self.behind.is_empty() { 0 } else { BEHIND_MESSAGES_MIN };
+        let mut comparisons = 0;
+        let dirty = std::mem::take(&mut self.dirty);
+        let (first, behind_last): (Vec<_>, Vec<_>) = dirty.into_iter().partition(|it| Some(*it) <= self.told_last);
+        for partition in behind_last.into_iter().chain(first) {
+            if !self.tell_live(partition, (for_live, &mut comparisons), sink, &mut told) {
                 self.dirty.insert(partition);
             }
         }
@@ -450,15 +524,25 @@ impl Subscriptions {
             let Some(next) = self.behind.pop_front() else { break };
             self.go_on(next, sink, &mut records, &mut told);
         }
+        let untold: Vec<SubscriptionId> = self.untold.iter().copied().take(TURN_ASKED_AGAIN_MAX).collect();
+        for id in untold {
+            self.say_live(id, sink);
+        }
         told
     }
 
     /// Tells live subscriptions what has changed in a partition. False if more is left than this turn may tell.
-    fn tell_live(&mut self, partition: PartitionId, sink: &mut impl Sink, told: &mut Told) -> bool {
+    fn tell_live(
+        &mut self,
+        partition: PartitionId,
+        (most, comparisons): (usize, &mut usize),
+        sink: &mut impl Sink,
+        told: &mut Told,
+    ) -> bool {
         loop {
             let Some(watched) = self.watched.get_mut(&partition) else { return true };
             if watched.live.is_empty() {
-                // Nobody has to be told, and whoever is behind finds his place in the ring.
+                // Nobody has to be told, and a subscription that is behind finds its place in the ring.
                 (watched.told, watched.within) = (self.rings.head(partition).unwrap_or(watched.told), None);
                 return true;
             }
@@ -472,11 +556,23 @@ impl Subscriptions {
                     return true;
                 }
             };
-            watched.live.listeners(&recorded.record, &mut self.found);
+            if told.messages >= most || *comparisons >= TURN_COMPARISONS_MAX {
+                return false;
+            }
+            *comparisons += watched.live.cost();
+            self.told_last = Some(partition);
+            watched.live.listeners(&recorded.record, &mut self.found, &mut self.undecided);
+            for id in self.undecided.drain(..) {
+                let Some(subscription) = self.all.get_mut(&id) else { continue };
+                watched.live.remove(id, &subscription.filter);
+                let Some(place) = subscription.place_mut(partition) else { continue };
+                (place.is_live, place.at, place.gap) = (false, watched.told, Some(Reason::PatternTooCostly));
+                self.behind.push_back((id, partition));
+            }
             let first = watched.within.map_or(0, |last| self.found.partition_point(|listener| listener.id <= last));
             self.bodies.clear();
             for listener in &self.found[first..] {
-                if told.messages >= TURN_MESSAGES_MAX {
+                if told.messages >= most {
                     return false;
                 }
                 watched.within = Some(listener.id);
@@ -492,19 +588,20 @@ impl Subscriptions {
                     Err(why) => {
                         let Some(subscription) = self.all.get_mut(&listener.id) else { continue };
                         watched.live.remove(listener.id, &subscription.filter);
-                        let places = &mut subscription.places;
-                        let Some(place) = places.iter_mut().find(|place| place.partition == partition) else {
-                            continue;
-                        };
+                        let Some(place) = subscription.place_mut(partition) else { continue };
                         (place.is_live, place.at) = (false, watched.told);
                         if self.planted == Some(Planted::SlowSkipsOne) {
                             place.at = recorded.record.revision;
                         }
+                        place.was_full |= why == NoRoom::Full;
                         told.fell_behind += 1;
+                        // Falling behind takes about as long as being told.
+                        told.messages += 1;
                         let waiting = (listener.id, partition);
                         match why {
                             NoRoom::Full => self.stalled.entry(listener.connection).or_default().push(waiting),
-                            _ => self.later.push(waiting),
+                            NoRoom::NextTurn => self.behind.push_back(waiting),
+                            _ => self.later.push_back(waiting),
                         }
                     }
                 }
@@ -516,11 +613,14 @@ impl Subscriptions {
     /// All live ones of a partition are behind from here on.
     fn all_fall_behind(&mut self, partition: PartitionId, told: &mut Told) {
         let Some(watched) = self.watched.get_mut(&partition) else { return };
-        for (id, subscription) in &mut self.all {
-            let place = subscription.places.iter_mut().find(|place| place.partition == partition && place.is_live);
-            if let Some(place) = place {
-                // A change that was told to some of them is in the ring no more.
-                (place.is_live, place.at) = (false, watched.told);
+        for id in &watched.subscribers {
+            let Some(place) = self.all.get_mut(id).and_then(|subscription| subscription.place_mut(partition)) else {
+                continue;
+            };
+            if place.is_live {
+                // Some were told one change more, or did not want it.
+                let has_more = watched.within.is_some_and(|last| *id <= last);
+                (place.is_live, place.at) = (false, if has_more { watched.told.next() } else { watched.told });
                 told.fell_behind += 1;
                 self.behind.push_back((*id, partition));
             }
@@ -538,17 +638,21 @@ impl Subscriptions {
         told: &mut Told,
     ) {
         let waiting = (id, partition);
+        *records += 1;
         let Some(subscription) = self.all.get_mut(&id) else { return };
         let connection = subscription.connection;
-        let Some(place) = subscription.places.iter_mut().find(|place| place.partition == partition) else { return };
-        if place.is_live && place.gap.is_none() {
+        let filter = Arc::clone(&subscription.filter);
+        let with_values = subscription.with_values;
+        let Some(place) = subscription.place_mut(partition).filter(|place| !place.is_live || place.gap.is_some())
+        else {
             return;
-        }
+        };
         let protocol = match sink.protocol(connection) {
             Ok(protocol) => protocol,
-            Err(NoRoom::Gone) => return,
-            Err(NoRoom::Later) => return self.later.push(waiting),
-            Err(NoRoom::Full) => return self.stalled.entry(connection).or_default().push(waiting),
+            Err(why) => {
+                place.was_full |= why == NoRoom::Full;
+                return self.put_off(waiting, connection, why);
+            }
         };
         if let Some(reason) = place.gap {
             let from = place.at;
@@ -558,64 +662,94 @@ impl Subscriptions {
         match self.rings.after(partition, place.at).err() {
             None => {}
             // This replica has not come so far, or nothing is recorded yet.
-            Some(Missed::Ahead | Missed::Unrecorded) => return self.later.push(waiting),
+            Some(Missed::Ahead | Missed::Unrecorded) => return self.later.push_back(waiting),
             Some(Missed::Gone { floor }) if self.planted == Some(Planted::GapKeptQuiet) => {
                 place.at = floor;
                 return self.behind.push_back(waiting);
             }
             Some(Missed::Gone { floor }) => {
-                let reason = if subscription.is_live { Reason::TooSlow } else { Reason::Retention };
+                let reason = if place.was_full { Reason::TooSlow } else { Reason::Retention };
                 let span = (place.at, floor);
                 return self.tell_gap(waiting, protocol, (span, reason), sink, told);
             }
         }
         let Ok(fitting) = self.rings.after(partition, place.at) else { return };
-        let mut looked = 0;
+        // A pattern costs as much as many records.
+        let each = 1 + filter.patterns.len();
+        let (mut looked, mut refused) = (0, None);
         for recorded in fitting {
-            if looked == RECORDS_AT_ONCE || told.messages >= TURN_MESSAGES_MAX {
+            if looked >= RECORDS_AT_ONCE || told.messages >= TURN_MESSAGES_MAX {
                 break;
             }
-            looked += 1;
-            if subscription.filter.wants(&recorded.record) {
-                match sink.protocol(connection) {
+            looked += each;
+            match filter.wants(&recorded.record) {
+                Fit::No => {}
+                Fit::Undecided => {
+                    place.gap = Some(Reason::PatternTooCostly);
+                    break;
+                }
+                Fit::Yes => match sink.protocol(connection) {
                     Ok(protocol) => {
                         self.head.clear();
                         frames::change_head(protocol, id, &mut self.head);
                         self.bodies.clear();
-                        let body = self.bodies.get(partition, recorded, (protocol, subscription.with_values));
+                        let body = self.bodies.get(partition, recorded, (protocol, with_values));
                         sink.send(connection, [&self.head, body]);
                         told.messages += 1;
                     }
-                    Err(NoRoom::Full) => {
-                        *records += looked;
-                        return self.stalled.entry(connection).or_default().push(waiting);
+                    Err(why) => {
+                        place.was_full |= why == NoRoom::Full;
+                        refused = Some(why);
+                        break;
                     }
-                    Err(_) => {
-                        *records += looked;
-                        return self.later.push(waiting);
-                    }
-                }
+                },
             }
             place.at = recorded.record.revision;
         }
-        *records += looked.max(1);
-        let is_at_head = self.rings.head(partition) == Some(place.at);
+        *records += looked;
+        let (at, is_over) = (place.at, place.gap.is_some());
+        if let Some(why) = refused {
+            return self.put_off(waiting, connection, why);
+        }
+        let is_at_head = self.rings.head(partition) == Some(at) && !is_over;
         let Some(watched) = self.watched.get_mut(&partition) else { return };
         if is_at_head && watched.live.is_empty() {
             // Nobody was told anything yet that this one was not.
-            (watched.told, watched.within) = (place.at, None);
+            (watched.told, watched.within) = (at, None);
         }
-        if !is_at_head || watched.told != place.at {
+        if !is_at_head || watched.told != at {
             return self.behind.push_back(waiting);
         }
-        place.is_live = true;
         told.came_live += 1;
-        let listener =
-            Listener { id, connection, kinds: subscription.filter.kinds, with_values: subscription.with_values };
-        watched.live.add(listener, &subscription.filter);
+        // Each word is an entry of the index.
+        *records += filter.size().0;
+        watched.live.add(Listener { id, connection, kinds: filter.kinds, with_values }, &filter);
+        let Some(subscription) = self.all.get_mut(&id) else { return };
+        if let Some(place) = subscription.place_mut(partition) {
+            (place.is_live, place.was_full) = (true, false);
+        }
         if !subscription.is_live && subscription.places.iter().all(|place| place.is_live) {
             subscription.is_live = true;
-            self.say_place(id, LIVE, sink);
+            self.untold.insert(id);
+            self.say_live(id, sink);
+        }
+    }
+
+    /// One whose connection takes nothing now goes on another time.
+    fn put_off(&mut self, waiting: (SubscriptionId, PartitionId), connection: ConnectionId, why: NoRoom) {
+        match why {
+            NoRoom::Gone => {}
+            NoRoom::NextTurn => self.behind.push_back(waiting),
+            NoRoom::Later => self.later.push_back(waiting),
+            NoRoom::Full => self.stalled.entry(connection).or_default().push(waiting),
+        }
+    }
+
+    /// Tells a subscription that it is live, once its connection takes that.
+    fn say_live(&mut self, id: SubscriptionId, sink: &mut impl Sink) {
+        let is_gone = |subscription: &Subscription| sink.protocol(subscription.connection) == Err(NoRoom::Gone);
+        if self.all.get(&id).is_none_or(is_gone) || self.say_place(id, LIVE, sink) {
+            self.untold.remove(&id);
         }
     }
 
@@ -654,15 +788,18 @@ impl Subscriptions {
     /// Tells a subscription how far it is. False if it cannot be told now, or there is nothing new to be told.
     fn say_place(&mut self, id: SubscriptionId, word: &str, sink: &mut impl Sink) -> bool {
         let Some(subscription) = self.all.get(&id) else { return false };
+        if word == PROGRESS && self.now.since(subscription.told_at) < PROGRESS_EVERY {
+            return false;
+        }
         let Ok(protocol) = sink.protocol(subscription.connection) else { return false };
         let Some(token) = self.token_of(subscription) else { return false };
         let sum = token.revisions.iter().flatten().fold(0_u64, |sum, revision| sum.wrapping_add(revision.0));
-        let (now, word_is_due) = (self.now, word == LIVE);
+        let now = self.now;
         let Some(subscription) = self.all.get_mut(&id) else { return false };
-        if !word_is_due && (subscription.told == sum || now.since(subscription.told_at) < PROGRESS_EVERY) {
+        subscription.told_at = now;
+        if std::mem::replace(&mut subscription.told, sum) == sum && word == PROGRESS {
             return false;
         }
-        (subscription.told, subscription.told_at) = (sum, now);
         sink.send(subscription.connection, [&frames::place(protocol, word, id, &token), &[]]);
         true
     }
@@ -675,7 +812,8 @@ impl Subscriptions {
         let next: Vec<SubscriptionId> = behind.map(|(id, _)| *id).take(count).collect();
         self.hand = next.last().copied().unwrap_or_default();
         let is_live = |subscriptions: &Subscriptions, id: &SubscriptionId| {
-            subscriptions.all.get(id).is_some_and(|subscription| subscription.is_live)
+            let is_live = subscriptions.all.get(id).is_some_and(|subscription| subscription.is_live);
+            is_live && !subscriptions.untold.contains(id)
         };
         let mut told = 0;
         for id in next {

@@ -124,6 +124,8 @@ pub struct Running<N> {
     pub council_seen: Position,
     /// Changes up to here have been looked at.
     pub changes_seen: BTreeMap<PartitionId, Revision>,
+    /// Behind which revision changes were kept when that was last looked at, and how often the node had got another state until then.
+    pub changes_kept: BTreeMap<PartitionId, (Revision, u64)>,
     /// Connections that it does not read from, with what they sent since.
     pub held: BTreeMap<u64, Vec<Bytes>>,
     /// Conversations that are held for its clients.

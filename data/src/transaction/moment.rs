@@ -39,6 +39,7 @@ impl Transaction<'_> {
         self.changes.truncate(before.changes);
         if let Some((records, _)) = &mut self.records {
             records.truncate(before.named.min(before.changes));
+            self.expired_fields.retain(|place| *place < before.changes);
         }
         if let Some(events) = &mut self.events {
             events.truncate(before.events);

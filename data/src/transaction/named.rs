@@ -234,7 +234,11 @@ impl<'a> Transaction<'a> {
             self.tree.update(key, |record| record.value = empty);
             self.expire(key);
         } else {
+            let before = self.changes.len();
             self.put_edited(key, Some(Some(soonest)), Kind::Hash, collection);
+            if self.records.is_some() {
+                self.expired_fields.extend(before..self.changes.len());
+            }
         }
         (due.len(), !is_over)
     }

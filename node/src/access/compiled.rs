@@ -3,7 +3,6 @@
 //! Commands get numbers, those of [`table::Table`], which differ from build to build and are nowhere stored. Names that this build does not know have none, so a user
 //! loses nothing and gains nothing by them here.
 
-use data::Failure;
 use data::algorithms::glob::Glob;
 use data::meter::Meter;
 use data::permit::{names_patterns, works_in_buckets};
@@ -75,6 +74,8 @@ impl Denied {
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     text: Vec<u8>,
+    /// It is `prefix*`.
+    is_prefix: bool,
     /// All keys that fit begin with this, which tells most keys apart.
     prefix: Vec<u8>,
     glob: Glob,
@@ -84,18 +85,20 @@ pub(crate) struct Pattern {
 impl Pattern {
     pub(crate) fn new((pattern, access): &(Vec<u8>, Access)) -> Pattern {
         let glob = Glob::new(pattern);
-        Pattern { text: pattern.clone(), prefix: glob.literal_prefix(), glob, access: *access }
+        let prefix = glob.literal_prefix();
+        let is_prefix = pattern.strip_suffix(b"*").is_some_and(|before| before == prefix);
+        Pattern { text: pattern.clone(), is_prefix, prefix, glob, access: *access }
     }
 
     /// True if every key that begins with this fits.
     fn covers_prefix(&self, prefix: &[u8]) -> bool {
-        let is_prefix = self.text.strip_suffix(b"*").is_some_and(|before| before == self.prefix);
-        is_prefix && prefix.starts_with(&self.prefix)
+        self.is_prefix && prefix.starts_with(&self.prefix)
     }
 
     /// True if the key fits. A match that costs too much is none: the meter is over then.
     pub(crate) fn covers(&self, key: &[u8], meter: &Meter) -> bool {
-        key.starts_with(&self.prefix) && self.glob.matches_within(key, meter)
+        // The empty key fits `*` alone, and not `**`: the pattern itself knows.
+        key.starts_with(&self.prefix) && (self.is_prefix && !key.is_empty() || self.glob.matches_within(key, meter))
     }
 }
 
@@ -213,7 +216,7 @@ impl Ready {
         let reads = Access { reads: true, writes: false };
         let readable = || patterns.iter().filter(|pattern| pattern.access.reads);
         let begins = |prefix: &[u8]| readable().any(|pattern| pattern.covers_prefix(prefix));
-        !filter.all
+        (!filter.all || begins(b""))
             && filter.keys.iter().all(|key| self.may_key(key, reads, meter))
             && filter.prefixes.iter().all(|prefix| begins(prefix))
             && filter
@@ -406,6 +409,18 @@ impl Rights {
         if !spec.arity_fits(words.len()) || row.is_open {
             return Ok(());
         }
+        // Most commands are of one key, and allowed: there is nothing to be gathered for them.
+        if let (Some(access), Some(key)) = (row.only_key, words.get(1)) {
+            let meter = Meter::limited(MATCHING_WORK_MAX);
+            let allows = |selector: &Ready| {
+                selector.may_command(place, words)
+                    && (selector.selector.buckets.is_none() || selector.may_bucket(&bucket()))
+                    && selector.may_key(key, access, &meter)
+            };
+            if self.selectors.iter().any(allows) {
+                return Ok(());
+            }
+        }
         let wish = Wish::of(place, row, words);
         // Redis says of several refusals the one that is found last.
         let mut worst: Option<(u8, Denied)> = None;
@@ -484,13 +499,15 @@ impl Rights {
     /// Judges a subscription to the changes of a bucket: the user may subscribe, and read all keys that the filter may want.
     ///
     /// # Errors
-    /// No selector allows it.
-    pub(crate) fn check_filter(&self, filter: &Filter, bucket: impl Fn() -> String) -> Result<(), Failure> {
+    /// No selector allows it: a key, prefix or pattern of the filter, for the log.
+    pub(crate) fn check_filter(&self, filter: &Filter, bucket: impl Fn() -> String) -> Result<(), Denied> {
         let subscribes = |ready: &Ready| TABLE.place("dictum.subscribe").is_some_and(|it| ready.may_command(it, &[]));
         let meter = Meter::limited(MATCHING_WORK_MAX);
         let may = |ready: &Ready| subscribes(ready) && ready.may_bucket(&bucket()) && ready.may_filter(filter, &meter);
         let is_allowed = self.has_all || self.selectors.iter().any(may);
-        is_allowed.then_some(()).ok_or(Failure::Text("NOPERM No permissions to access a key"))
+        let words = filter.keys.iter().chain(&filter.prefixes);
+        let first = words.chain(filter.patterns.iter().map(|pattern| &pattern.text)).next();
+        is_allowed.then_some(()).ok_or_else(|| Denied::Key(first.map_or(b"*".to_vec(), |word| word.to_vec())))
     }
 
     /// True if the user may listen to a channel, or to a pattern.

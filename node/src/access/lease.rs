@@ -244,9 +244,7 @@ pub(crate) fn tick(node: &mut Node) {
 
 /// Closes the connections that get something without saying anything: the node does not know whether they still may.
 fn put_out_listeners(node: &mut Node) {
-    let listens = |session: &Session| {
-        session.listens() || session.is_waiting() || session.tracked.is_some() || node.monitors.contains(&session.id)
-    };
+    let listens = |session: &Session| session.is_told_unasked() || node.monitors.contains(&session.id);
     let sessions = node.sessions.values().flatten().filter(|session| !session.is_own() && listens(session));
     let all: Vec<ConnectionId> = sessions.map(|session| session.id).collect();
     if !all.is_empty() {

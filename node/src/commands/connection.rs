@@ -246,7 +246,7 @@ fn reset(context: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply, Failure> {
         context.session.become_user(default);
     }
     context.node.unsubscribe_all(context.session);
-    context.node.subscriptions.leave(context.session.id);
+    context.node.subscriptions.reset(context.session.id);
     context.session.subscribed_to_changes = 0;
     context.node.track_no_more(context.session);
     context.node.monitors.remove(&context.session.id);

@@ -264,7 +264,7 @@ pub(crate) fn refusal(session: &Session, words: &[&[u8]]) -> Option<Failure> {
     if session.protocol != Protocol::Resp2 || !(session.listens() || session.subscribed_to_changes > 0) {
         return None;
     }
-    const ALLOWED: [&[u8]; 11] = [
+    const ALLOWED: [&[u8]; 12] = [
         b"subscribe",
         b"unsubscribe",
         b"psubscribe",
@@ -273,6 +273,7 @@ pub(crate) fn refusal(session: &Session, words: &[&[u8]]) -> Option<Failure> {
         b"sunsubscribe",
         b"dictum.subscribe",
         b"dictum.unsubscribe",
+        b"dictum.subscriptions",
         b"ping",
         b"quit",
         b"reset",

@@ -13,6 +13,7 @@ use super::{Node, news_of, role_number};
 use crate::bucket::BucketKind;
 use crate::door::{Planted, Rubbish};
 use crate::peer::PartitionNews;
+use crate::subscriptions;
 
 /// How often a node looks whether there is a replica that it needs no more.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -79,6 +80,8 @@ impl Node {
         }
         self.probe("node: a replica given up");
         self.go_elsewhere(g);
+        // It may have gone elsewhere before, and somebody may have subscribed since.
+        subscriptions::glue::gone_elsewhere(self, g);
         let time = self.now.time;
         let group = &mut self.groups[g];
         group.wishes.left = false;

@@ -192,6 +192,7 @@ impl Partition {
             Kind::Time => {
                 let applied = data::set_time_back(&mut self.tree, header.time);
                 (self.proposed_time, self.brings_back) = (self.tree.time(), false);
+                self.origins.bring_back(self.tree.time(), subscriptions::LEASE_MS_MAX);
                 applied
             }
             Kind::Compare => Applied::unchanged(Reply::Ok),
@@ -254,14 +255,15 @@ impl Partition {
         records: Vec<ChangeRecord>,
         wishes: &mut Wishes,
     ) {
-        if begins || !records.is_empty() {
-            self.has_recorded = true;
+        let changed = self.tree.revision().0 - before.0;
+        if changed == records.len() as u64 && (begins || changed > 0) {
             wishes.records.push(Records { before, stamp: self.origins.stamp, records });
-        } else if self.has_recorded && !is_recorded && self.tree.revision() > before {
-            self.has_recorded = false;
+        } else if changed > 0 && std::mem::replace(&mut self.has_recorded, is_recorded) {
+            // Also where a change has no record, which must not be: its subscribers are told a gap.
             wishes.records.clear();
             wishes.unrecorded = true;
         }
+        self.has_recorded |= is_recorded || begins;
     }
 
     /// Tells followers whose clients wait for it what is decided.

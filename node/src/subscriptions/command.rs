@@ -1,9 +1,11 @@
 //! `DICTUM.SUBSCRIBE`, `DICTUM.UNSUBSCRIBE`, `DICTUM.SUBSCRIPTIONS`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base::limits::{
-    KEY_BYTES_MAX, SUBSCRIPTION_FILTERS_BYTES_MAX, SUBSCRIPTION_WORDS_MAX, SUBSCRIPTIONS_MAX,
+    KEY_BYTES_MAX, SUBSCRIBED_PATTERNS_MAX, SUBSCRIPTION_FILTERS_BYTES_MAX, SUBSCRIPTION_PATTERN_BYTES_MAX,
+    SUBSCRIPTION_WEIGHT_MAX, SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX, SUBSCRIPTION_WORDS_MAX, SUBSCRIPTIONS_MAX,
     SUBSCRIPTIONS_OF_CONNECTION_MAX,
 };
 use base::slots::hash_slot;
@@ -14,7 +16,8 @@ use data::{Blob, Failure, Reply};
 
 use super::filter::{Filter, Kinds, Pattern};
 use super::token::{Token, history};
-use super::{Asked, SubscriptionId, glue};
+use super::{Asked, SubscriptionId, glue, weight_of};
+use crate::access;
 use crate::bucket::Bucket;
 use crate::commands::{Context, Entry, Local, answers, spec, special};
 use crate::entry::Kind;
@@ -67,6 +70,11 @@ const _: () = assert!(SUBSCRIPTIONS_OF_CONNECTION_MAX == 1024, "the text says so
 const NODE_HAS_TOO_MANY: Failure = Failure::Text(
     "ERR this node has as many subscriptions to changes as it takes; use another node, or try again later",
 );
+const CONNECTION_HAS_TOO_MANY: Failure = Failure::Text(
+    "ERR the connection's subscriptions have too many keys, prefixes and patterns, each counted for each partition of its bucket",
+);
+const PATTERN_TOO_LONG: Failure = Failure::Text("ERR a pattern of a subscription has 1024 bytes at the most");
+const _: () = assert!(SUBSCRIPTION_PATTERN_BYTES_MAX == 1024, "the text says so");
 const NO_KEYS: Failure = Failure::Text("ERR a subscription says of which keys: KEY, KEYS, PREFIX, MATCH or ALL");
 const NO_SUCH: Failure = Failure::Text("ERR this connection has no such subscription");
 const OTHER_BUCKET: Failure = Failure::Text("ERR the token is for another bucket than the selected one");
@@ -108,18 +116,22 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
             said.filter.keys.insert(Blob::new(value));
         } else if is("keys") {
             let count = std::str::from_utf8(value).ok().and_then(|text| text.parse::<usize>().ok());
-            for _ in 0..count.filter(|count| *count > 0).ok_or(Failure::NotAnInteger)? {
+            let count = count.filter(|count| *count > 0).ok_or(Failure::NotAnInteger)?;
+            if count > SUBSCRIPTION_WORDS_MAX {
+                return Err(TOO_MANY_WORDS);
+            }
+            for _ in 0..count {
                 said.filter.keys.insert(Blob::new(words.next().ok_or(Failure::Syntax)?));
             }
         } else if is("prefix") {
             said.filter.prefixes.insert(Blob::new(value));
         } else if is("match") {
             // Before it is made ready, which takes twenty times its length.
-            if value.len() > KEY_BYTES_MAX {
-                return Err(Failure::KeyTooLong);
+            if value.len() > SUBSCRIPTION_PATTERN_BYTES_MAX {
+                return Err(PATTERN_TOO_LONG);
             }
             if patterns.insert(value) {
-                said.filter.patterns.push(Pattern::new(value));
+                said.filter.patterns.push(Arc::new(Pattern::new(value)));
             }
         } else if is("kind") {
             kinds = Some(kinds.unwrap_or(Kinds::NONE).with(value).ok_or(NO_KIND)?);
@@ -195,19 +207,10 @@ pub(crate) fn subscribe(node: &mut Node, session: &mut Session, words: &[&[u8]])
     }
 }
 
-fn ask(node: &Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Failure> {
+fn ask(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Failure> {
     let Said { filter, from, with_values } = parse(&words[1..])?;
-    let subscriptions = &node.subscriptions;
-    if subscriptions.count_of(session.id) >= SUBSCRIPTIONS_OF_CONNECTION_MAX && !session.is_own() {
-        return Err(TOO_MANY);
-    }
-    let (_, bytes) = filter.size();
-    let is_full = subscriptions.count() + subscriptions.opening.len() >= SUBSCRIPTIONS_MAX;
-    if is_full || subscriptions.filter_bytes + bytes > SUBSCRIPTION_FILTERS_BYTES_MAX {
-        return Err(NODE_HAS_TOO_MANY);
-    }
     if session.is_limited {
-        session.user.rights.check_filter(&filter, || node.name_of_bucket(session).unwrap_or_default())?;
+        access::check_filter(node, session, &filter)?;
     }
     let Some(bucket) = node.buckets.of(session.bucket) else {
         return Err(node.name_of_bucket(session).err().unwrap_or(Failure::Syntax));
@@ -215,8 +218,31 @@ fn ask(node: &Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Failure
     let history = history(node.registry.cluster, bucket.id);
     let is_of_another = from.as_ref().is_some_and(|token| token.history != history);
     let from = beginning(bucket, partitions_of(bucket, &filter), from.as_ref())?;
-    let partitions = bucket.settings.partitions;
-    Ok(Asked { bucket: bucket.born, history, partitions, filter, with_values, from, is_of_another })
+    let (bucket, partitions) = (bucket.born, bucket.settings.partitions);
+    check_limits(node, session, &filter, from.len())?;
+    Ok(Asked { bucket, history, partitions, filter, with_values, from, is_of_another })
+}
+
+/// Looks whether the node, and the connection, may have one more subscription.
+///
+/// # Errors
+/// It may not.
+fn check_limits(node: &Node, session: &Session, filter: &Filter, partitions: usize) -> Result<(), Failure> {
+    let subscriptions = &node.subscriptions;
+    let (weight, bytes) = (weight_of(filter, partitions), filter.size().1);
+    if !session.is_own() {
+        if subscriptions.count_of(session.id) >= SUBSCRIPTIONS_OF_CONNECTION_MAX {
+            return Err(TOO_MANY);
+        }
+        if subscriptions.weight_of(session.id) + weight > SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX {
+            return Err(CONNECTION_HAS_TOO_MANY);
+        }
+    }
+    let is_full = subscriptions.count() + subscriptions.opening.len() >= SUBSCRIPTIONS_MAX
+        || subscriptions.weight + weight > SUBSCRIPTION_WEIGHT_MAX
+        || subscriptions.patterns + filter.patterns.len() > SUBSCRIBED_PATTERNS_MAX
+        || subscriptions.filter_bytes + bytes > SUBSCRIPTION_FILTERS_BYTES_MAX;
+    if is_full { Err(NODE_HAS_TOO_MANY) } else { Ok(()) }
 }
 
 /// Begins a subscription: at once, if changes are recorded already and it goes on from where this node has been; otherwise once an entry in the log of each partition has them
@@ -308,6 +334,8 @@ mod tests {
         let many: String = (0..=SUBSCRIPTION_WORDS_MAX).map(|number| format!("KEY {number} ")).collect();
         assert_eq!(said(&many).err(), Some(TOO_MANY_WORDS));
         let long = format!("MATCH {}", "x".repeat(KEY_BYTES_MAX + 1));
-        assert_eq!(said(&long).err(), Some(Failure::KeyTooLong));
+        assert_eq!(said(&long).err(), Some(PATTERN_TOO_LONG));
+        assert_eq!(said(&format!("PREFIX {}", "x".repeat(KEY_BYTES_MAX + 1))).err(), Some(Failure::KeyTooLong));
+        assert_eq!(said("KEYS 1025 a").err(), Some(TOO_MANY_WORDS));
     }
 }

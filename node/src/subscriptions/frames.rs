@@ -29,6 +29,8 @@ pub(crate) enum Reason {
     Moved,
     /// The bucket was dropped.
     BucketDropped,
+    /// It would cost too much to find out whether a key fits one of its patterns.
+    PatternTooCostly,
 }
 
 impl Reason {
@@ -39,6 +41,7 @@ impl Reason {
             Reason::BegunAnew => "begun-anew",
             Reason::Moved => "moved",
             Reason::BucketDropped => "bucket-dropped",
+            Reason::PatternTooCostly => "pattern-too-costly",
         }
     }
 }

@@ -4,7 +4,7 @@ use base::limits::SUBSCRIBER_UNREAD_BYTES;
 use base::versions::Feature;
 use base::{PartitionId, Revision, WallTime};
 use bytes::Bytes;
-use data::{ChangeKind, Reply};
+use data::{ChangeKind, Failure, Reply};
 use wire::Protocol;
 
 use super::frames::{Bodies, Reason, number};
@@ -16,6 +16,8 @@ use crate::entry::Kind;
 use crate::node::{Node, TICK_EVERY, news_of, place_of};
 use crate::router::Waiter;
 use crate::sessions::Sessions;
+
+const GIVEN_UP: Failure = Failure::Text("ERR the subscription has not begun: RESET came first");
 
 /// The connections of a node.
 struct Connections<'a> {
@@ -33,9 +35,11 @@ impl Sink for Connections<'_> {
             return Err(NoRoom::Full);
         }
         // A change comes behind the answer to the command that made it, and behind that of the subscription.
-        let is_held_up = session.pending() > 0 && !session.has_answered(session.last_done());
-        if is_held_up || session.out.len() + session.unread >= SUBSCRIBER_UNREAD_BYTES {
+        if session.pending() > 0 && !session.has_answered(session.last_done()) {
             return Err(NoRoom::Later);
+        }
+        if session.out.len() + session.unread >= SUBSCRIBER_UNREAD_BYTES {
+            return Err(NoRoom::NextTurn);
         }
         Ok(session.protocol)
     }
@@ -79,8 +83,10 @@ pub(crate) fn installed(node: &mut Node, g: usize) {
 
 /// The ring of a partition begins here, if its changes are recorded and there is none.
 fn begin(node: &mut Node, g: usize) {
-    let held = &node.groups[g].partition;
+    let held = &mut node.groups[g].partition;
     if held.origins.recorded_until > held.tree.time() {
+        held.has_recorded = true;
+        let held = &node.groups[g].partition;
         node.subscriptions.begin(held.id, held.tree.revision());
     }
 }
@@ -161,7 +167,7 @@ pub(crate) fn tick(node: &mut Node) {
 
 /// Has a partition's changes recorded for longer, when half of the time has passed, or it is over.
 fn prolong(node: &mut Node, g: usize) {
-    if is_recorded_for_long(node, g) || !node.has(Feature::Recording) {
+    if node.groups[g].elsewhere.is_some() || is_recorded_for_long(node, g) || !node.has(Feature::Recording) {
         return;
     }
     let router = &mut node.groups[g].router;
@@ -187,9 +193,10 @@ pub(super) fn lease() -> Bytes {
 
 /// A slot has its answer. If a subscription waits for it, it begins, and this is the answer in that one's place.
 pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, answer: &Reply) -> Option<Reply> {
-    if node.subscriptions.opening.is_empty() || !node.subscriptions.opening.contains_key(&(connection, slot)) {
+    if node.subscriptions.opening.is_empty() {
         return None;
     }
+    let is_given_up = node.subscriptions.opening.get(&(connection, slot))?.is_given_up;
     let Reply::Array(revisions) = answer else {
         node.subscriptions.give_up(connection, slot);
         if let Some(Some(session)) = node.sessions.get_mut(&connection) {
@@ -197,6 +204,10 @@ pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, ans
         }
         return None;
     };
+    if is_given_up {
+        node.subscriptions.give_up(connection, slot);
+        return Some(Reply::Error(GIVEN_UP));
+    }
     let revision = |reply: &Reply| match reply {
         Reply::Integer(revision) => Some(Revision(u64::try_from(*revision).unwrap_or_default())),
         _ => None,
@@ -210,8 +221,10 @@ pub(super) fn open(node: &mut Node, waiting: (ConnectionId, u64), revisions: &[O
     let Some((id, token)) = node.subscriptions.open(waiting, revisions) else { return Reply::Nil };
     node.probe("subscriptions: one begun");
     for partition in node.subscriptions.partitions_of(id) {
-        if let Some(g) = place_of(&node.groups, partition) {
-            begin(node, g);
+        match place_of(&node.groups, partition).filter(|g| node.groups[*g].elsewhere.is_none()) {
+            Some(g) => begin(node, g),
+            // This node has given it up meanwhile.
+            None => node.subscriptions.cannot_go_on(id, partition, Reason::Moved),
         }
     }
     Reply::Array(vec![Reply::Integer(number(id.0)), Reply::bulk(token.to_string().as_bytes())])

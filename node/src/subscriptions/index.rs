@@ -1,11 +1,12 @@
 //! Who is told of a change, among those who have all changes before it: found by the key, however many listen.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use data::{Blob, ChangeKind, ChangeRecord};
 
 use super::SubscriptionId;
-use super::filter::{Filter, Kinds, Pattern};
+use super::filter::{Filter, Fit, Kinds, Pattern};
 use crate::door::ConnectionId;
 
 /// A subscription, as far as it is needed to tell it a change.
@@ -18,27 +19,18 @@ pub(crate) struct Listener {
     pub with_values: bool,
 }
 
-/// See the file's head. Each list ascends by the subscriptions' numbers.
+/// Subscriptions that want the same, by their numbers.
+type List = BTreeMap<SubscriptionId, Listener>;
+
+/// See the file's head.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    all: Vec<Listener>,
-    keys: BTreeMap<Blob, Vec<Listener>>,
-    prefixes: BTreeMap<Blob, Vec<Listener>>,
+    all: List,
+    keys: BTreeMap<Blob, List>,
+    prefixes: BTreeMap<Blob, List>,
     /// How many of the prefixes have this length.
     lengths: BTreeMap<usize, usize>,
-    patterns: BTreeMap<Blob, (Pattern, Vec<Listener>)>,
-}
-
-fn insert(list: &mut Vec<Listener>, listener: Listener) {
-    if let Err(place) = list.binary_search_by_key(&listener.id, |other| other.id) {
-        list.insert(place, listener);
-    }
-}
-
-fn remove(list: &mut Vec<Listener>, id: SubscriptionId) {
-    if let Ok(place) = list.binary_search_by_key(&id, |other| other.id) {
-        list.remove(place);
-    }
+    patterns: BTreeMap<Blob, (Arc<Pattern>, List)>,
 }
 
 impl Index {
@@ -48,30 +40,31 @@ impl Index {
 
     pub(crate) fn add(&mut self, listener: Listener, filter: &Filter) {
         if filter.all {
-            insert(&mut self.all, listener);
+            self.all.insert(listener.id, listener);
         }
         for key in &filter.keys {
-            insert(self.keys.entry(key.clone()).or_default(), listener);
+            self.keys.entry(key.clone()).or_default().insert(listener.id, listener);
         }
         for prefix in &filter.prefixes {
             let list = self.prefixes.entry(prefix.clone()).or_insert_with(|| {
                 *self.lengths.entry(prefix.len()).or_default() += 1;
-                Vec::new()
+                List::new()
             });
-            insert(list, listener);
+            list.insert(listener.id, listener);
         }
         for pattern in &filter.patterns {
-            let (_, list) = self.patterns.entry(pattern.text.clone()).or_insert_with(|| (pattern.clone(), Vec::new()));
-            insert(list, listener);
+            let new = || (Arc::clone(pattern), List::new());
+            let (_, list) = self.patterns.entry(pattern.text.clone()).or_insert_with(new);
+            list.insert(listener.id, listener);
         }
     }
 
     /// Takes a subscription out; `filter`: the one that it was added with.
     pub(crate) fn remove(&mut self, id: SubscriptionId, filter: &Filter) {
-        remove(&mut self.all, id);
+        self.all.remove(&id);
         for key in &filter.keys {
             if let Some(list) = self.keys.get_mut(key) {
-                remove(list, id);
+                list.remove(&id);
                 if list.is_empty() {
                     self.keys.remove(key);
                 }
@@ -79,7 +72,7 @@ impl Index {
         }
         for prefix in &filter.prefixes {
             let Some(list) = self.prefixes.get_mut(prefix) else { continue };
-            remove(list, id);
+            list.remove(&id);
             if list.is_empty() {
                 self.prefixes.remove(prefix);
                 if let Some(count) = self.lengths.get_mut(&prefix.len()) {
@@ -92,7 +85,7 @@ impl Index {
         }
         for pattern in &filter.patterns {
             if let Some((_, list)) = self.patterns.get_mut(&pattern.text) {
-                remove(list, id);
+                list.remove(&id);
                 if list.is_empty() {
                     self.patterns.remove(&pattern.text);
                 }
@@ -100,32 +93,49 @@ impl Index {
         }
     }
 
-    /// Puts into `found` who is told of a change, in the order of their numbers, each once.
-    pub(crate) fn listeners(&self, record: &ChangeRecord, found: &mut Vec<Listener>) {
+    /// How many things a change is compared with: what it costs to find out who is told.
+    pub(crate) fn cost(&self) -> usize {
+        1 + self.lengths.len() + self.patterns.len()
+    }
+
+    /// Puts into `found` the subscriptions that are told a change, in the order of their numbers, each once; and into `undecided` those of which that would cost too much to find out.
+    pub(crate) fn listeners(
+        &self,
+        record: &ChangeRecord,
+        found: &mut Vec<Listener>,
+        undecided: &mut Vec<SubscriptionId>,
+    ) {
         found.clear();
+        undecided.clear();
         let mut sources = 0;
-        let mut take = |list: &[Listener]| {
+        let mut take = |list: &List| {
             let before = found.len();
-            found.extend(list.iter().filter(|listener| listener.kinds.has(record.kind)));
+            found.extend(list.values().filter(|listener| listener.kinds.has(record.kind)));
             sources += usize::from(found.len() > before);
         };
         take(&self.all);
         if record.kind == ChangeKind::Flushed {
-            self.keys.values().chain(self.prefixes.values()).for_each(|list| take(list));
+            self.keys.values().chain(self.prefixes.values()).for_each(&mut take);
             self.patterns.values().for_each(|(_, list)| take(list));
         } else {
             let key = record.key.as_slice();
-            self.keys.get(key).into_iter().for_each(|list| take(list));
+            self.keys.get(key).into_iter().for_each(&mut take);
             for length in self.lengths.keys().take_while(|length| **length <= key.len()) {
-                self.prefixes.get(&key[..*length]).into_iter().for_each(|list| take(list));
+                self.prefixes.get(&key[..*length]).into_iter().for_each(&mut take);
             }
-            let fitting = self.patterns.values().filter(|(pattern, _)| pattern.fits(key));
-            fitting.for_each(|(_, list)| take(list));
+            for (pattern, list) in self.patterns.values() {
+                match pattern.fits(key) {
+                    Fit::Yes => take(list),
+                    Fit::No => {}
+                    Fit::Undecided => undecided.extend(list.keys()),
+                }
+            }
         }
         if sources > 1 {
             found.sort_unstable_by_key(|listener| listener.id);
             found.dedup_by_key(|listener| listener.id);
         }
+        undecided.retain(|id| found.binary_search_by_key(id, |listener| listener.id).is_err());
     }
 }
 
@@ -140,7 +150,7 @@ mod tests {
 
     fn told(index: &Index, kind: ChangeKind, key: &str) -> Vec<u64> {
         let mut found = Vec::new();
-        index.listeners(&record(1, kind, key), &mut found);
+        index.listeners(&record(1, kind, key), &mut found, &mut Vec::new());
         found.iter().map(|listener| listener.id.0).collect()
     }
 
@@ -161,7 +171,7 @@ mod tests {
         let kinds = [ChangeKind::Set, ChangeKind::Deleted, ChangeKind::Flushed];
         for key in ["cart:1", "cart:12", "x", "y:1", "", "ca"] {
             for kind in kinds {
-                let expected = filters.iter().filter(|(_, filter)| filter.wants(&record(1, kind, key)));
+                let expected = filters.iter().filter(|(_, filter)| filter.wants(&record(1, kind, key)) == Fit::Yes);
                 let expected: Vec<u64> = expected.map(|(id, _)| *id).collect();
                 assert_eq!(told(&index, kind, key), expected, "{kind:?} {key}");
             }

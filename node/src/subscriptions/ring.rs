@@ -2,13 +2,16 @@
 //!
 //! Every replica derives the same changes with the same revisions, so any of them can go on for a subscriber of another one, as far back as its ring reaches.
 //!
-//! 1. A ring has every change behind its floor, up to its head: no revision is missing in between. What comes without records, or with a hole before it, begins the ring anew.
+//! 1. A ring has every change behind its floor, up to its head: no revision is missing in between. A change that comes with a hole before it begins the ring anew.
 //! 2. All rings together have a budget. Past it the ring with the most bytes loses its oldest records: a busy partition takes nothing from a quiet one.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{PartitionId, Revision};
 use data::ChangeRecord;
+
+/// Where the budget is used up, one part of so many is freed.
+const ROOM_MADE: usize = 64;
 
 /// A change as it is kept.
 #[derive(Debug)]
@@ -85,10 +88,29 @@ impl Rings {
             let bytes = record.bytes();
             (ring.bytes, self.bytes) = (ring.bytes + bytes, self.bytes + bytes);
             ring.records.push_back(Recorded { stamp, record });
+            // One entry may have more than there is room for.
+            while ring.bytes > self.bytes_max {
+                self.bytes -= ring.drop_oldest();
+            }
         }
-        while self.bytes > self.bytes_max {
+        if self.bytes > self.bytes_max {
+            self.make_room();
+        }
+    }
+
+    /// Drops records of the largest rings until the budget has some room again, so that this is done once for many changes.
+    fn make_room(&mut self) {
+        let most = self.bytes_max - self.bytes_max / ROOM_MADE;
+        while self.bytes > most {
             let Some(largest) = self.rings.values_mut().max_by_key(|ring| ring.bytes) else { break };
-            self.bytes -= largest.drop_oldest();
+            let least =
+                largest.bytes.saturating_sub((self.bytes - most).div_ceil(2).max(self.bytes_max / ROOM_MADE / 8));
+            while largest.bytes > least {
+                self.bytes -= largest.drop_oldest();
+            }
+            if largest.records.capacity() > 1024 && largest.records.len() < largest.records.capacity() / 4 {
+                largest.records.shrink_to(2 * largest.records.len());
+            }
         }
     }
 
@@ -99,7 +121,7 @@ impl Rings {
         }
     }
 
-    /// What is kept of a partition, and from behind which revision on.
+    /// The records of a partition, and the revision behind which they begin.
     pub(crate) fn kept(&self, partition: PartitionId) -> Option<(Revision, impl Iterator<Item = &Recorded>)> {
         let ring = self.rings.get(&partition)?;
         Some((ring.floor, ring.records.iter()))

@@ -164,14 +164,21 @@ fn a_subscriber_who_does_not_read_is_told_later_and_holds_up_nobody() {
     all.on_room(ConnectionId(1));
     assert_eq!(all.tell(NOW, &mut sink).came_live, 1);
     assert_eq!(sink.told(1), ["5"]);
-    // One whose answers are held up goes on in the next turn.
+    // One that has enough for a turn goes on in the next; one whose answers are held up when these are out.
+    sink.refuse.insert(2, NoRoom::NextTurn);
+    change(&mut all, 6, "k", 1);
+    all.tell(NOW, &mut sink);
+    assert!(all.goes_on());
+    sink.refuse.clear();
+    all.tell(NOW, &mut sink);
+    assert_eq!([sink.told(1), sink.told(2)], [["6"], ["6"]]);
     sink.refuse.insert(2, NoRoom::Later);
-    change(&mut all, 6, "k", 2);
+    change(&mut all, 7, "k", 2);
     all.tell(NOW, &mut sink);
     assert!(all.has_work() && !all.goes_on());
     sink.refuse.clear();
     all.tell(NOW, &mut sink);
-    assert_eq!([sink.told(1), sink.told(2)], [["6", "7"], ["6", "7"]]);
+    assert_eq!([sink.told(1), sink.told(2)], [["7", "8"], ["7", "8"]]);
 }
 
 #[test]
@@ -197,7 +204,7 @@ fn what_is_gone_is_told_as_a_gap_and_ends_it() {
     // More than there is room for within one turn: live ones learn of it as well.
     change(&mut all, 17, "k", 30);
     all.tell(NOW, &mut sink);
-    assert_eq!(sink.told(2), [gap(16, 36, "too-slow")]);
+    assert_eq!(sink.told(2), [gap(16, 36, "retention")], "it has read everything: the node is to blame");
     begin(&mut all, 3, "", Some(20), 46);
     begin(&mut all, 4, "", Some(44), 46);
     all.tell(NOW, &mut sink);
@@ -227,6 +234,7 @@ fn a_turn_tells_so_much_and_the_next_one_goes_on_where_it_was() {
     sink.sent.clear();
     change(&mut all, 1, "k", 3);
     assert!(all.tell(NOW, &mut sink).messages == TURN_MESSAGES_MAX && all.goes_on());
+    assert_eq!(all.told_last, Some(PARTITION));
     // In the middle of a change nobody is told how far it is, and a new one waits.
     assert_eq!(all.tell_progress(NOW + PROGRESS_EVERY, 1, &mut sink), 0);
     begin(&mut all, count, "", Some(1), 3);
@@ -282,7 +290,7 @@ fn what_ends_leaves_nothing_behind() {
     all.tell(NOW, &mut sink);
     all.leave(ConnectionId(1));
     all.leave(ConnectionId(2));
-    assert!(all.is_empty() && all.watched.is_empty() && all.stalled.is_empty() && all.filter_words == 0);
+    assert!(all.is_empty() && all.watched.is_empty() && all.stalled.is_empty() && all.weight == 0);
     let asked = Asked {
         bucket: BucketId(0),
         history: 0,
@@ -298,4 +306,80 @@ fn what_ends_leaves_nothing_behind() {
     assert!(all.is_empty() && all.filter_bytes == 0);
     change(&mut all, 3, "a", 1);
     assert!(!all.has_work(), "what changes concerns nobody");
+}
+
+#[test]
+fn a_pattern_that_costs_too_much_ends_its_subscription_alone() {
+    let (mut all, mut sink) = (subscriptions(1 << 20), Connections::default());
+    begin(&mut all, 1, "", None, 0);
+    let asked = |from: Option<u64>| Asked {
+        bucket: BucketId(0),
+        history: 0,
+        partitions: 1,
+        filter: filter(&[("match", &format!("*{}b", "a".repeat(200)))]),
+        with_values: true,
+        from: vec![(PARTITION, from.map(Revision))],
+        is_of_another: false,
+    };
+    all.wait((ConnectionId(2), 0), asked(None));
+    all.open((ConnectionId(2), 0), &[Some(Revision(0))]).expect("it was waiting");
+    all.tell(NOW, &mut sink);
+    change(&mut all, 1, &"a".repeat(4000), 1);
+    all.tell(NOW, &mut sink);
+    assert_eq!(sink.told(1), ["live 0", "1"]);
+    let told = sink.told(2);
+    assert!(told[1].contains("pattern-too-costly end"), "{told:?}");
+    // The same for one that is behind.
+    all.wait((ConnectionId(3), 0), asked(Some(0)));
+    all.open((ConnectionId(3), 0), &[Some(Revision(1))]).expect("it was waiting");
+    while all.has_work() {
+        all.tell(NOW, &mut sink);
+    }
+    let told = sink.told(3);
+    assert!(told[0].contains("pattern-too-costly end"), "{told:?}");
+    assert_eq!((all.count(), all.patterns), (1, 0));
+}
+
+#[test]
+fn who_is_live_hears_of_it_once_there_is_room() {
+    let (mut all, mut sink) = (subscriptions(1 << 20), Connections::default());
+    change(&mut all, 1, "k", 2);
+    sink.takes.insert(1, RefCell::new(2));
+    begin(&mut all, 1, "", Some(0), 2);
+    all.tell(NOW, &mut sink);
+    assert_eq!(sink.told(1), ["1", "2"]);
+    assert!(all.has_work() && all.tell_progress(NOW + PROGRESS_EVERY, 1, &mut sink) == 0);
+    sink.takes.clear();
+    all.tell(NOW, &mut sink);
+    assert_eq!((sink.told(1), all.has_work()), (vec!["live 2".to_owned()], false));
+}
+
+#[test]
+fn partitions_take_turns() {
+    let other = PartitionId { bucket: BucketId(0), index: 1 };
+    let (mut all, mut sink) = (subscriptions(1 << 20), Connections::default());
+    all.recorded(other, (Revision(0), 0), Vec::new());
+    for connection in 0..TURN_MESSAGES_MAX as u64 {
+        let asked = Asked {
+            bucket: BucketId(0),
+            history: 0,
+            partitions: 2,
+            filter: filter(&[("all", "")]),
+            with_values: true,
+            from: vec![(PARTITION, None), (other, None)],
+            is_of_another: false,
+        };
+        all.wait((ConnectionId(connection), 0), asked);
+        all.open((ConnectionId(connection), 0), &[Some(Revision(0)); 2]).expect("it was waiting");
+    }
+    while all.has_work() {
+        all.tell(NOW, &mut sink);
+    }
+    sink.sent.clear();
+    // Each has more than a turn tells.
+    change(&mut all, 1, "k", 2);
+    all.recorded(other, (Revision(0), 7), vec![record(1, "k")]);
+    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink);
+    assert_eq!(sink.told(0).len(), 2, "one of each");
 }

@@ -214,11 +214,13 @@ impl Node {
         let group = &mut self.groups[g];
         group.partition.cut_to = None;
         let before = group.wishes.completed.len();
-        group.partition.install(time, state, &mut self.batch, &mut group.wishes);
+        let is_installed = group.partition.install(time, state, &mut self.batch, &mut group.wishes);
         if group.wishes.completed.len() > before {
             self.probe("node: reply from an installed snapshot");
         }
-        subscriptions::glue::installed(self, g);
+        if is_installed {
+            subscriptions::glue::installed(self, g);
+        }
         self.refuse_reads_passed(g, before);
     }
 

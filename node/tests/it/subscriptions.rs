@@ -347,7 +347,11 @@ fn rights_are_those_to_read_all_keys_that_may_be_told() {
     {
         assert!(!may(&mut cluster, words), "{words}");
     }
-    // Whose rights change is closed: a subscription needs no further command.
+    assert!(cluster.ask(0, "ACL LOG 1").contains("toplevel"), "refusals are in the log");
+    // Who may read all keys may subscribe to all, by whatever rule.
+    assert_eq!(cluster.ask(0, "ACL SETUSER ann %R~*"), "+OK\r\n");
+    assert!(may(&mut cluster, "ALL"));
+    // A connection whose rights change is closed: a subscription needs no further command.
     cluster.ask_as(0, SUBSCRIBER, "DICTUM.SUBSCRIBE PREFIX cart:");
     let closed = cluster.closed.len();
     assert_eq!(cluster.ask(0, "ACL SETUSER ann ~more"), "+OK\r\n");
@@ -356,6 +360,40 @@ fn rights_are_those_to_read_all_keys_that_may_be_told() {
     cluster.open(0, ConnectionId(3));
     cluster.ask_as(0, ConnectionId(3), "AUTH bob x");
     assert!(cluster.ask_as(0, ConnectionId(3), "DICTUM.SUBSCRIBE ALL").starts_with("-NOPERM User bob"));
+}
+
+#[test]
+fn what_has_not_begun_can_be_given_up() {
+    let mut cluster = alone();
+    let mut subscriber = Subscriber::new(&mut cluster, 0, 3);
+    let bytes = b"DICTUM.SUBSCRIBE ALL\r\nRESET\r\nDICTUM.SUBSCRIPTIONS\r\n";
+    cluster.give(0, Input::Received { connection: SUBSCRIBER, bytes });
+    let heard = subscriber.hear(&mut cluster, 3);
+    assert_eq!(heard, ["ERR the subscription has not begun: RESET came first", "RESET", "[]"]);
+    cluster.ask(0, "SET k 1");
+    assert_eq!(cluster.ask_as(0, SUBSCRIBER, "PING"), "+PONG\r\n", "it is told nothing, and may say everything");
+}
+
+#[test]
+fn a_connection_has_so_many_subscriptions_and_a_node_so_many_patterns() {
+    let mut cluster = alone();
+    let (mut subscriber, _) = subscriber(&mut cluster, 0, "KEY none");
+    for number in 1..1024 {
+        subscriber.subscribe(&mut cluster, &format!("KEY {number}"));
+    }
+    assert!(cluster.ask_as(0, SUBSCRIBER, "DICTUM.SUBSCRIBE KEY more").contains("1024 subscriptions"));
+    let patterns = |from: usize| (from..from + 1024).map(|number| format!(" MATCH *{number}")).collect::<String>();
+    for (place, connection) in (3..7).map(ConnectionId).enumerate() {
+        cluster.open(0, connection);
+        let answer = cluster.ask_as(0, connection, &format!("DICTUM.SUBSCRIBE{}", patterns(place * 1024)));
+        assert!(answer.starts_with('*'), "{answer}");
+    }
+    cluster.open(0, ConnectionId(8));
+    let answer = cluster.ask_as(0, ConnectionId(8), "DICTUM.SUBSCRIBE MATCH *x");
+    assert!(answer.contains("as many subscriptions to changes as it takes"), "{answer}");
+    // What goes makes room.
+    cluster.give(0, Input::Closed { connection: ConnectionId(3) });
+    assert!(cluster.ask_as(0, ConnectionId(8), "DICTUM.SUBSCRIBE MATCH *x").starts_with('*'));
 }
 
 #[test]

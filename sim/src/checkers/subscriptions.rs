@@ -200,7 +200,7 @@ pub struct Change {
 /// By what a history and its partitions are told apart.
 type Where = (String, usize);
 
-/// What is known of changes, and what callers wrote down.
+/// The changes that nodes have recorded, and the messages that callers were told.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// By revision.
@@ -209,7 +209,7 @@ pub struct Changes {
     pub floors: BTreeMap<(u16, usize), Vec<(u64, u64)>>,
     /// In the order of their answers.
     pub streams: Vec<Stream>,
-    /// What is wrong on its face.
+    /// Violations that show at once.
     pub violations: Vec<String>,
 }
 
@@ -237,7 +237,7 @@ impl Changes {
     }
 }
 
-/// What is promised in a run.
+/// The promises that hold in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Promised {
     /// At the end all that changed before this has been told.
@@ -369,7 +369,7 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
     Ok(())
 }
 
-/// Whoever begins with what is new begins at a place between question and answer.
+/// A subscriber who begins with what is new begins at a place between question and answer.
 fn check_now<'a>(truth: &impl Fn(usize) -> &'a BTreeMap<u64, Change>, stream: &Stream) -> Result<(), String> {
     for (partition, began) in stream.began.revisions.iter().enumerate() {
         let Some(began) = began else { continue };

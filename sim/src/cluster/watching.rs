@@ -21,6 +21,8 @@ use wire::{ReplyLimits, ReplyParser};
 
 /// A replica of a bucket that refuses at its quota has reached the least that this may be.
 pub(crate) const QUOTA_REACHED: &str = "sim: replica with as much as its quota";
+/// With so much memory for changes none is dropped in a run.
+const KEEPS_ALL_BYTES: usize = 64 << 20;
 /// Of so many positions, the states of one are compared.
 const COMPARED_EVERY: u64 = 4;
 
@@ -125,12 +127,24 @@ impl<N: Door> Cluster<N> {
             return;
         }
         let now = self.now;
+        // Recording lapses where a clock jumps far ahead.
+        let lapses = |planned: &crate::chaos::Planned| matches!(planned.fault, Fault::ClockJump | Fault::WildClock);
+        let keeps_all = self.chaos.change_memory_bytes >= KEEPS_ALL_BYTES && !self.chaos.plan.iter().any(lapses);
         let Some(running) = &mut self.machines[usize::from(node.0)].running else { return };
+        let states = running.node.snapshots_installed() + running.node.untold();
         for partition in partitions.iter().filter(|partition| partition.bucket == BucketId(0)) {
             let seen = running.changes_seen.get(partition).copied().unwrap_or_default();
             let Some(recorded) = running.node.recorded(*partition, seen) else { continue };
             let (changes, place) = (&mut self.messages.changes, usize::from(partition.index));
             changes.note_floor((node.0, place), recorded.floor.0, now);
+            let before = running.changes_kept.insert(*partition, (recorded.floor, states));
+            if let Some((floor, _)) = before.filter(|(_, before)| keeps_all && *before == states)
+                && recorded.floor > floor
+            {
+                let (name, to) = (name_of(node), recorded.floor);
+                let text = format!("{name} has lost the changes of {partition} from {floor} to {to}, for no reason");
+                self.violations.push(("subscriptions", text));
+            }
             for change in recorded.changes {
                 running.changes_seen.insert(*partition, change.revision);
                 let mut parser = ReplyParser::new(ReplyLimits::default());

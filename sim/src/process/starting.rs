@@ -119,6 +119,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         seen: BTreeMap::new(),
         council_seen: Position(0),
         changes_seen: BTreeMap::new(),
+        changes_kept: BTreeMap::new(),
         held: BTreeMap::new(),
         talks: Default::default(),
         guests: Default::default(),

@@ -29,6 +29,8 @@ pub(super) struct Row {
     /// Its words are channels of this kind: all of them, or the first alone.
     pub(super) channels: Option<(Kind, bool)>,
     pub(super) concerns_bucket: bool,
+    /// Its first word behind the name is its only key, and this is the access to it. Nothing else of it is judged but the bucket. None of other commands.
+    pub(super) only_key: Option<Access>,
 }
 
 impl Row {
@@ -44,7 +46,13 @@ impl Row {
             Known::Own(_) if spec.name == "watch" => Some(vec![Access::default()]),
             Known::Own(_) => Some(vec![Access::ALL]),
         };
+        let has_one_key =
+            matches!(spec.keys, Keys::Range { first: 1, last: 1, .. }) && matches!(known, Known::OnKeys(_));
         Row {
+            only_key: accesses
+                .as_ref()
+                .filter(|_| has_one_key && !MAY_NEED_MORE.contains(&spec.name))
+                .and_then(|accesses| accesses.first().copied()),
             known,
             spec,
             categories: known.acl_categories().into_iter().map(|category| &category[1..]).collect(),
@@ -58,6 +66,9 @@ impl Row {
         }
     }
 }
+
+/// Commands on one key of which some forms need a right wholly (`needs_of`).
+const MAY_NEED_MORE: [&str; 4] = ["copy", "move", "sort", "sort_ro"];
 
 /// Commands without keys that tell of the bucket that their connection has selected.
 const OF_A_BUCKET: [&str; 5] =

@@ -194,3 +194,36 @@ fn who_may_do_everything_is_known() {
     }
     assert!(rights(&["(+@all ~* &*)"]).has_all());
 }
+
+#[test]
+fn commands_that_are_judged_by_their_only_key_need_nothing_else() {
+    let only = TABLE.rows.iter().filter(|row| row.only_key.is_some());
+    let mut count = 0;
+    for row in only {
+        count += 1;
+        let words: Vec<&[u8]> =
+            [row.spec.name, "k", "by", "x", "get", "db", "1", "replace"].map(str::as_bytes).to_vec();
+        assert_eq!(needs_of(row.known, &words), None, "{}", row.spec.name);
+        assert!(row.channels.is_none() && row.concerns_bucket && !row.is_parent, "{}", row.spec.name);
+        let wish = Wish::of(0, row, &words);
+        let keys: Vec<(&[u8], Access)> = wish.keys;
+        assert_eq!(keys, [(&b"k"[..], row.only_key.expect("it has one"))], "{}", row.spec.name);
+    }
+    assert!(count > 100, "{count}");
+}
+
+#[test]
+fn patterns_that_say_how_keys_begin_fit_as_any_others() {
+    for (pattern, key, wanted) in [
+        ("~a:*", "a:", true),
+        ("~a:*", "a", false),
+        ("~a:**", "a:b", true),
+        ("~a\\*", "a*", true),
+        ("~a\\*", "ab", false),
+        ("~a[b]*", "ab1", true),
+        ("~a?*", "a", false),
+        ("%R~*", "any", true),
+    ] {
+        assert_eq!(may(&["+get", pattern], &format!("get {key}")), wanted, "{pattern} {key}");
+    }
+}
