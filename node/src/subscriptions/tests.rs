@@ -3,6 +3,7 @@ use std::cell::RefCell;
 use data::{After, Blob, ChangeKind};
 use wire::{ReplyLimits, ReplyParser, Value};
 
+use super::delivery::TURN_MESSAGES_MAX;
 use super::filter::tests::filter;
 use super::*;
 

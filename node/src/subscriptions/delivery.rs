@@ -1,0 +1,356 @@
+//! How subscriptions are told what has changed: live ones by the index, others from their places in the rings, and each no more than a turn may cost.
+
+use std::sync::Arc;
+
+use base::{PartitionId, Revision, Time};
+use wire::Protocol;
+
+use super::filter::Fit;
+use super::frames::{self, Reason};
+use super::index::{Index, Listener};
+use super::ring::Missed;
+use super::token::Token;
+use super::{NoRoom, PROGRESS_EVERY, Sink, Subscription, SubscriptionId, Subscriptions, Told};
+use crate::door::{ConnectionId, Planted};
+
+/// Messages that a turn sends at the most: about a millisecond's work.
+pub(super) const TURN_MESSAGES_MAX: usize = 4096;
+/// Of these, at least so many are for subscriptions that are behind, if there are any.
+const BEHIND_MESSAGES_MIN: usize = TURN_MESSAGES_MAX / 4;
+/// Comparisons of changes with keys, prefixes and patterns that a turn makes for live subscriptions.
+const TURN_COMPARISONS_MAX: usize = 100_000;
+/// Records that a turn looks at for subscriptions that are behind.
+const TURN_RECORDS_MAX: usize = 8192;
+/// Subscriptions whose connections took nothing in an earlier turn, of which a turn asks again.
+const TURN_ASKED_AGAIN_MAX: usize = 1024;
+/// Records that one of them looks at before it is another one's turn.
+const RECORDS_AT_ONCE: usize = 1024;
+/// The words that say how far a subscription is.
+const LIVE: &str = "dictum.live";
+const PROGRESS: &str = "dictum.progress";
+
+impl Subscriptions {
+    /// Tells what there is to be told, up to what a turn may cost.
+    pub(crate) fn tell(&mut self, now: Time, sink: &mut impl Sink) -> Told {
+        let mut told = Told::default();
+        self.now = now;
+        for _ in 0..self.later.len().min(TURN_ASKED_AGAIN_MAX) {
+            self.behind.extend(self.later.pop_front());
+        }
+        let for_live = TURN_MESSAGES_MAX - if self.behind.is_empty() { 0 } else { BEHIND_MESSAGES_MIN };
+        let mut comparisons = 0;
+        let dirty = std::mem::take(&mut self.dirty);
+        let (first, behind_last): (Vec<_>, Vec<_>) = dirty.into_iter().partition(|it| Some(*it) <= self.told_last);
+        for partition in behind_last.into_iter().chain(first) {
+            if !self.tell_live(partition, (for_live, &mut comparisons), sink, &mut told) {
+                self.dirty.insert(partition);
+            }
+        }
+        let mut records = 0;
+        for _ in 0..self.behind.len() {
+            if told.messages >= TURN_MESSAGES_MAX || records >= TURN_RECORDS_MAX {
+                break;
+            }
+            let Some(next) = self.behind.pop_front() else { break };
+            self.go_on(next, sink, &mut records, &mut told);
+        }
+        let untold: Vec<SubscriptionId> = self.untold.iter().copied().take(TURN_ASKED_AGAIN_MAX).collect();
+        for id in untold {
+            self.say_live(id, sink);
+        }
+        told
+    }
+
+    /// Tells live subscriptions what has changed in a partition. False if more is left than this turn may tell.
+    fn tell_live(
+        &mut self,
+        partition: PartitionId,
+        (most, comparisons): (usize, &mut usize),
+        sink: &mut impl Sink,
+        told: &mut Told,
+    ) -> bool {
+        loop {
+            let Some(watched) = self.watched.get_mut(&partition) else { return true };
+            if watched.live.is_empty() {
+                // Nobody has to be told, and a subscription that is behind finds its place in the ring.
+                (watched.told, watched.within) = (self.rings.head(partition).unwrap_or(watched.told), None);
+                return true;
+            }
+            let next = self.rings.after(partition, watched.told).map(|mut records| records.next());
+            let recorded = match next {
+                Ok(Some(recorded)) => recorded,
+                Ok(None) => return true,
+                // The ring has lost what they were not told, or is another one. Each finds out for itself.
+                Err(_) => {
+                    self.all_fall_behind(partition, told);
+                    return true;
+                }
+            };
+            if told.messages >= most || *comparisons >= TURN_COMPARISONS_MAX {
+                return false;
+            }
+            *comparisons += watched.live.cost();
+            self.told_last = Some(partition);
+            watched.live.listeners(&recorded.record, &mut self.found, &mut self.undecided);
+            for id in self.undecided.drain(..) {
+                let Some(subscription) = self.all.get_mut(&id) else { continue };
+                watched.live.remove(id, &subscription.filter);
+                let Some(place) = subscription.place_mut(partition) else { continue };
+                (place.is_live, place.at, place.gap) = (false, watched.told, Some(Reason::PatternTooCostly));
+                self.behind.push_back((id, partition));
+            }
+            let first = watched.within.map_or(0, |last| self.found.partition_point(|listener| listener.id <= last));
+            self.bodies.clear();
+            for listener in &self.found[first..] {
+                if told.messages >= most {
+                    return false;
+                }
+                watched.within = Some(listener.id);
+                match sink.protocol(listener.connection) {
+                    Ok(protocol) => {
+                        self.head.clear();
+                        frames::change_head(protocol, listener.id, &mut self.head);
+                        let body = self.bodies.get(partition, recorded, (protocol, listener.with_values));
+                        sink.send(listener.connection, [&self.head, body]);
+                        told.messages += 1;
+                    }
+                    Err(NoRoom::Gone) => {}
+                    Err(why) => {
+                        let Some(subscription) = self.all.get_mut(&listener.id) else { continue };
+                        watched.live.remove(listener.id, &subscription.filter);
+                        let Some(place) = subscription.place_mut(partition) else { continue };
+                        (place.is_live, place.at) = (false, watched.told);
+                        if self.planted == Some(Planted::SlowSkipsOne) {
+                            place.at = recorded.record.revision;
+                        }
+                        place.was_full |= why == NoRoom::Full;
+                        told.fell_behind += 1;
+                        // Falling behind takes about as long as being told.
+                        told.messages += 1;
+                        let waiting = (listener.id, partition);
+                        match why {
+                            NoRoom::Full => self.stalled.entry(listener.connection).or_default().push(waiting),
+                            NoRoom::NextTurn => self.behind.push_back(waiting),
+                            _ => self.later.push_back(waiting),
+                        }
+                    }
+                }
+            }
+            (watched.told, watched.within) = (recorded.record.revision, None);
+        }
+    }
+
+    /// All live ones of a partition are behind from here on.
+    fn all_fall_behind(&mut self, partition: PartitionId, told: &mut Told) {
+        let Some(watched) = self.watched.get_mut(&partition) else { return };
+        for id in &watched.subscribers {
+            let Some(place) = self.all.get_mut(id).and_then(|subscription| subscription.place_mut(partition)) else {
+                continue;
+            };
+            if place.is_live {
+                // Some were told one change more, or did not want it.
+                let has_more = watched.within.is_some_and(|last| *id <= last);
+                (place.is_live, place.at) = (false, if has_more { watched.told.next() } else { watched.told });
+                told.fell_behind += 1;
+                self.behind.push_back((*id, partition));
+            }
+        }
+        (watched.live, watched.within) = (Index::default(), None);
+        watched.told = self.rings.head(partition).unwrap_or(watched.told);
+    }
+
+    /// One that is behind goes on.
+    fn go_on(
+        &mut self,
+        (id, partition): (SubscriptionId, PartitionId),
+        sink: &mut impl Sink,
+        records: &mut usize,
+        told: &mut Told,
+    ) {
+        let waiting = (id, partition);
+        *records += 1;
+        let Some(subscription) = self.all.get_mut(&id) else { return };
+        let connection = subscription.connection;
+        let filter = Arc::clone(&subscription.filter);
+        let with_values = subscription.with_values;
+        let Some(place) = subscription.place_mut(partition).filter(|place| !place.is_live || place.gap.is_some())
+        else {
+            return;
+        };
+        let protocol = match sink.protocol(connection) {
+            Ok(protocol) => protocol,
+            Err(why) => {
+                place.was_full |= why == NoRoom::Full;
+                return self.put_off(waiting, connection, why);
+            }
+        };
+        if let Some(reason) = place.gap {
+            let from = place.at;
+            let to = self.rings.head(partition).unwrap_or(from);
+            return self.tell_gap(waiting, protocol, ((from, to), reason), sink, told);
+        }
+        match self.rings.after(partition, place.at).err() {
+            None => {}
+            // This replica has not come so far, or nothing is recorded yet.
+            Some(Missed::Ahead | Missed::Unrecorded) => return self.later.push_back(waiting),
+            Some(Missed::Gone { floor }) if self.planted == Some(Planted::GapKeptQuiet) => {
+                place.at = floor;
+                return self.behind.push_back(waiting);
+            }
+            Some(Missed::Gone { floor }) => {
+                let reason = if place.was_full { Reason::TooSlow } else { Reason::Retention };
+                let span = (place.at, floor);
+                return self.tell_gap(waiting, protocol, (span, reason), sink, told);
+            }
+        }
+        let Ok(fitting) = self.rings.after(partition, place.at) else { return };
+        // A pattern costs as much as many records.
+        let each = 1 + filter.patterns.len();
+        let (mut looked, mut refused) = (0, None);
+        for recorded in fitting {
+            if looked >= RECORDS_AT_ONCE || told.messages >= TURN_MESSAGES_MAX {
+                break;
+            }
+            looked += each;
+            match filter.wants(&recorded.record) {
+                Fit::No => {}
+                Fit::Undecided => {
+                    place.gap = Some(Reason::PatternTooCostly);
+                    break;
+                }
+                Fit::Yes => match sink.protocol(connection) {
+                    Ok(protocol) => {
+                        self.head.clear();
+                        frames::change_head(protocol, id, &mut self.head);
+                        self.bodies.clear();
+                        let body = self.bodies.get(partition, recorded, (protocol, with_values));
+                        sink.send(connection, [&self.head, body]);
+                        told.messages += 1;
+                    }
+                    Err(why) => {
+                        place.was_full |= why == NoRoom::Full;
+                        refused = Some(why);
+                        break;
+                    }
+                },
+            }
+            place.at = recorded.record.revision;
+        }
+        *records += looked;
+        let (at, is_over) = (place.at, place.gap.is_some());
+        if let Some(why) = refused {
+            return self.put_off(waiting, connection, why);
+        }
+        let is_at_head = self.rings.head(partition) == Some(at) && !is_over;
+        let Some(watched) = self.watched.get_mut(&partition) else { return };
+        if is_at_head && watched.live.is_empty() {
+            // Nobody was told anything yet that this one was not.
+            (watched.told, watched.within) = (at, None);
+        }
+        if !is_at_head || watched.told != at {
+            return self.behind.push_back(waiting);
+        }
+        told.came_live += 1;
+        // Each word is an entry of the index.
+        *records += filter.size().0;
+        watched.live.add(Listener { id, connection, kinds: filter.kinds, with_values }, &filter);
+        let Some(subscription) = self.all.get_mut(&id) else { return };
+        if let Some(place) = subscription.place_mut(partition) {
+            (place.is_live, place.was_full) = (true, false);
+        }
+        if !subscription.is_live && subscription.places.iter().all(|place| place.is_live) {
+            subscription.is_live = true;
+            self.untold.insert(id);
+            self.say_live(id, sink);
+        }
+    }
+
+    /// One whose connection takes nothing now goes on another time.
+    fn put_off(&mut self, waiting: (SubscriptionId, PartitionId), connection: ConnectionId, why: NoRoom) {
+        match why {
+            NoRoom::Gone => {}
+            NoRoom::NextTurn => self.behind.push_back(waiting),
+            NoRoom::Later => self.later.push_back(waiting),
+            NoRoom::Full => self.stalled.entry(connection).or_default().push(waiting),
+        }
+    }
+
+    /// Tells a subscription that it is live, once its connection takes that.
+    fn say_live(&mut self, id: SubscriptionId, sink: &mut impl Sink) {
+        let is_gone = |subscription: &Subscription| sink.protocol(subscription.connection) == Err(NoRoom::Gone);
+        if self.all.get(&id).is_none_or(is_gone) || self.say_place(id, LIVE, sink) {
+            self.untold.remove(&id);
+        }
+    }
+
+    fn tell_gap(
+        &mut self,
+        (id, partition): (SubscriptionId, PartitionId),
+        protocol: Protocol,
+        (span, reason): ((Revision, Revision), Reason),
+        sink: &mut impl Sink,
+        told: &mut Told,
+    ) {
+        let Some(connection) = self.all.get(&id).map(|subscription| subscription.connection) else { return };
+        let message = frames::gap(protocol, id, partition, span, (reason, "end"));
+        sink.send(connection, [&message, &[]]);
+        told.gaps += 1;
+        self.end(connection, id);
+        sink.over(connection);
+    }
+
+    /// Where a subscription is. None while a change is told to some live ones and not to others.
+    pub(super) fn token_of(&self, subscription: &Subscription) -> Option<Token> {
+        let mut revisions = vec![None; usize::from(subscription.partitions)];
+        for place in &subscription.places {
+            let at = match self.watched.get(&place.partition).filter(|_| place.is_live) {
+                Some(watched) if watched.within.is_some() => return None,
+                Some(watched) => watched.told,
+                None => place.at,
+            };
+            if let Some(revision) = revisions.get_mut(usize::from(place.partition.index)) {
+                *revision = Some(at);
+            }
+        }
+        Some(Token { bucket: subscription.bucket, history: subscription.history, revisions })
+    }
+
+    /// Tells a subscription how far it is. False if it cannot be told now, or there is nothing new to be told.
+    fn say_place(&mut self, id: SubscriptionId, word: &str, sink: &mut impl Sink) -> bool {
+        let Some(subscription) = self.all.get(&id) else { return false };
+        if word == PROGRESS && self.now.since(subscription.told_at) < PROGRESS_EVERY {
+            return false;
+        }
+        let Ok(protocol) = sink.protocol(subscription.connection) else { return false };
+        let Some(token) = self.token_of(subscription) else { return false };
+        let sum = token.revisions.iter().flatten().fold(0_u64, |sum, revision| sum.wrapping_add(revision.0));
+        let now = self.now;
+        let Some(subscription) = self.all.get_mut(&id) else { return false };
+        subscription.told_at = now;
+        if std::mem::replace(&mut subscription.told, sum) == sum && word == PROGRESS {
+            return false;
+        }
+        sink.send(subscription.connection, [&frames::place(protocol, word, id, &token), &[]]);
+        true
+    }
+
+    /// Tells the next ones of so many parts of all how far they are, those that are live.
+    pub(crate) fn tell_progress(&mut self, now: Time, part: usize, sink: &mut impl Sink) -> usize {
+        self.now = now;
+        let count = self.all.len().div_ceil(part);
+        let behind = self.all.range(SubscriptionId(self.hand.0 + 1)..).chain(self.all.range(..=self.hand));
+        let next: Vec<SubscriptionId> = behind.map(|(id, _)| *id).take(count).collect();
+        self.hand = next.last().copied().unwrap_or_default();
+        let is_live = |subscriptions: &Subscriptions, id: &SubscriptionId| {
+            let is_live = subscriptions.all.get(id).is_some_and(|subscription| subscription.is_live);
+            is_live && !subscriptions.untold.contains(id)
+        };
+        let mut told = 0;
+        for id in next {
+            if is_live(self, &id) && self.say_place(id, PROGRESS, sink) {
+                told += 1;
+            }
+        }
+        told
+    }
+}
