@@ -116,14 +116,18 @@ pub const SUBSCRIBED_PATTERNS_MAX: usize = 4096;
 /// bytes of memory.
 pub const SUBSCRIPTION_WEIGHT_MAX: usize = 1_000_000;
 /// The same of one connection.
-pub const SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX: usize = SUBSCRIPTION_WEIGHT_MAX / 4;
+pub const SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX: usize = SUBSCRIPTION_WEIGHT_MAX / 16;
 /// Most bytes of the keys, prefixes and patterns of all subscriptions to changes on a node.
 pub const SUBSCRIPTION_FILTERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// The same of one connection.
+pub const SUBSCRIPTION_FILTERS_BYTES_OF_CONNECTION_MAX: usize = SUBSCRIPTION_FILTERS_BYTES_MAX / 16;
 /// A subscriber who has left so many bytes unread is told no further changes until some are read.
 pub const SUBSCRIBER_UNREAD_BYTES: usize = 64 * 1024;
 /// Longest value of a string, and of all words of a command, that is recorded with a change, in bytes. Longer ones are left out. Part of what entries mean: all replicas have
 /// to record the same.
 pub const RECORDED_VALUE_BYTES_MAX: usize = 4096;
+/// Most changes of one entry that are recorded; of one with more none is, and subscribers are told a gap. Some 200 bytes each, beside the values.
+pub const RECORDED_CHANGES_MAX: usize = 100_000;
 /// Bytes of memory in which a node keeps changes for subscribers.
 pub const CHANGE_MEMORY_BYTES: usize = 64 * 1024 * 1024;
 /// Most bytes of published messages on their way to one other node, unless a single turn's are more; what is published beyond is not sent to it.

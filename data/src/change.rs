@@ -173,6 +173,8 @@ fn effect_of(args: &[&[u8]], change: &Change, bytes_max: usize) -> Option<Vec<Bl
 
 #[cfg(test)]
 mod tests {
+    use base::limits::RECORDED_CHANGES_MAX;
+
     use super::*;
     use crate::{EntryContext, apply, apply_transaction, evict, expire_due};
 
@@ -276,6 +278,21 @@ mod tests {
         let applied = apply_transaction(&mut tree, &newest(9), &[(b"h", revision)], &[&command]);
         assert_eq!((&applied.reply, applied.changes.len()), (&crate::Reply::NilArray, 1));
         assert!(lines(&applied.records)[0].ends_with("hexpired h: omitted"), "{:?}", applied.records);
+    }
+
+    #[test]
+    fn an_entry_with_very_many_changes_has_no_records() {
+        let mut tree = Tree::new();
+        let mut set = |count: usize| {
+            let keys: Vec<String> = (0..count).map(|key| key.to_string()).collect();
+            let mut words: Vec<&[u8]> = vec![b"MSET"];
+            keys.iter().for_each(|key| words.extend([key.as_bytes(), b"v"]));
+            let applied = apply(&mut tree, &context(1), &words);
+            (applied.changes.len(), applied.records.len())
+        };
+        assert_eq!(set(RECORDED_CHANGES_MAX), (RECORDED_CHANGES_MAX, RECORDED_CHANGES_MAX));
+        assert_eq!(set(RECORDED_CHANGES_MAX + 1), (RECORDED_CHANGES_MAX + 1, 0));
+        assert_eq!(lines(&apply(&mut tree, &context(1), &words("SET k v")).records).len(), 1);
     }
 
     #[test]

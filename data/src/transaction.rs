@@ -13,7 +13,7 @@ use crate::store::{KeyRef, StoreKey};
 use crate::tree::Tree;
 use crate::value::{Record, Value};
 use crate::view::View;
-use base::limits::{ANSWERS_BYTES_MAX, VALUE_BYTES_MAX};
+use base::limits::{ANSWERS_BYTES_MAX, RECORDED_CHANGES_MAX, VALUE_BYTES_MAX};
 use base::versions::{Feature, command_since};
 use base::{Revision, Rng, WallTime};
 
@@ -184,7 +184,12 @@ impl<'a> Transaction<'a> {
         }
         if let Some((records, bytes_max)) = &mut self.records {
             let of_fields = |place: usize| self.expired_fields.binary_search(&(first + place)).is_ok();
-            ChangeRecord::of_command(self.tree, args, new, (*bytes_max, of_fields), records);
+            if records.len() + new.len() <= RECORDED_CHANGES_MAX {
+                ChangeRecord::of_command(self.tree, args, new, (*bytes_max, of_fields), records);
+            } else {
+                // From here on the entry has none.
+                self.records = None;
+            }
         }
         self.named = self.changes.len();
         result

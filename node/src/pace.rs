@@ -21,8 +21,9 @@ use base::{NodeId, Time};
 use paxos::Roster;
 use wire::{Malformed, Reader, Writer};
 
+use crate::council::COUNCIL;
 use crate::door::{Level, Planted};
-use crate::node::Node;
+use crate::node::{Node, place_of};
 use crate::peer::Ping;
 use crate::placement;
 use judge::{Change, Judge};
@@ -159,8 +160,21 @@ impl Node {
                 self.quickness.figures[place] = figure.map_or(self.quickness.figures[place], microseconds);
             }
             self.judge_pace(found.map(|figure| figure.is_some()));
+            if found[Part::Disk as usize].is_none() && self.slow_part() == Some(Part::Disk) {
+                self.try_disk();
+            }
         }
         self.follow_pace();
+    }
+
+    /// Gives the journal something to sync. A node that is slow by its disk becomes well by syncs alone, and without this it stays slow for as long as nobody writes.
+    fn try_disk(&mut self) {
+        let Some(g) = place_of(&self.groups, COUNCIL) else { return };
+        let group = &mut self.groups[g];
+        group.partition.store_state();
+        group.partition.settle(&mut self.batch, &mut group.wishes);
+        self.groups.wake(g);
+        self.probe("node: a slow disk is tried");
     }
 
     /// Compares the figures of a window that is over with those of the others.

@@ -137,6 +137,7 @@ const NODE_PROBES: &[&str] = &[
     "node: nothing needs a leaving node any more",
     "node: slow",
     "node: well again",
+    "node: a slow disk is tried",
     "node: slow leader gives way",
     "node: reads carried",
     "node: reads carried again",

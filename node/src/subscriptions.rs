@@ -36,7 +36,7 @@ use base::{BucketId, PartitionId, Position, Revision, Time};
 use data::{ChangeRecord, Reply};
 use wire::Protocol;
 
-use crate::door::{ConnectionId, Planted};
+use crate::door::{ConnectionId, Planted, Rubbish};
 use filter::{Filter, Kinds};
 use frames::{Bodies, Reason};
 use index::{Index, Listener};
@@ -75,6 +75,7 @@ struct Subscription {
     history: u64,
     partitions: u16,
     filter: Arc<Filter>,
+    size: Size,
     with_values: bool,
     /// Those in which it may be told something, in their order.
     places: Vec<Place>,
@@ -102,16 +103,40 @@ impl Subscription {
         let place = self.places.binary_search_by_key(&partition, |place| place.partition).ok()?;
         self.places.get_mut(place)
     }
-
-    /// What it counts for among all: the more words and partitions, the more entries the indices have for it.
-    fn weight(&self) -> usize {
-        weight_of(&self.filter, self.places.len())
-    }
 }
 
-/// See [`Subscription::weight`].
-fn weight_of(filter: &Filter, partitions: usize) -> usize {
-    (1 + filter.size().0) * partitions
+/// What subscriptions count for, as long as they are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Size {
+    /// One and the number of their words, for each partition: the indices have about so many entries for them.
+    weight: usize,
+    /// Bytes of their words.
+    bytes: usize,
+    patterns: usize,
+}
+
+impl Size {
+    fn of(filter: &Filter, partitions: usize) -> Size {
+        let words = filter.words();
+        let (count, bytes) = words.fold((0, 0), |(count, bytes), word| (count + 1, bytes + word.len()));
+        Size { weight: (1 + count) * partitions, bytes, patterns: filter.patterns.len() }
+    }
+
+    fn plus(self, other: Size) -> Size {
+        Size {
+            weight: self.weight + other.weight,
+            bytes: self.bytes + other.bytes,
+            patterns: self.patterns + other.patterns,
+        }
+    }
+
+    fn minus(self, other: Size) -> Size {
+        Size {
+            weight: self.weight - other.weight,
+            bytes: self.bytes - other.bytes,
+            patterns: self.patterns - other.patterns,
+        }
+    }
 }
 
 /// Why a connection takes no message.
@@ -136,6 +161,29 @@ pub(crate) trait Sink {
     fn over(&mut self, connection: ConnectionId);
 }
 
+/// Places that are behind, each in one of these.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// They go on.
+    behind: VecDeque<(SubscriptionId, PartitionId)>,
+    /// They go on in a later turn.
+    later: VecDeque<(SubscriptionId, PartitionId)>,
+    /// They wait until their connection has read more.
+    stalled: BTreeMap<ConnectionId, Vec<(SubscriptionId, PartitionId)>>,
+}
+
+impl Waiting {
+    /// A place whose connection takes nothing now goes on another time.
+    fn put_off(&mut self, place: (SubscriptionId, PartitionId), connection: ConnectionId, why: NoRoom) {
+        match why {
+            NoRoom::Gone => {}
+            NoRoom::NextTurn => self.behind.push_back(place),
+            NoRoom::Later => self.later.push_back(place),
+            NoRoom::Full => self.stalled.entry(connection).or_default().push(place),
+        }
+    }
+}
+
 /// What a turn has told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Told {
@@ -151,6 +199,7 @@ pub(crate) struct Told {
 #[derive(Debug)]
 struct Opening {
     asked: Asked,
+    size: Size,
     id: SubscriptionId,
     /// Its client has given it up meanwhile.
     is_given_up: bool,
@@ -182,19 +231,15 @@ pub(crate) struct Subscriptions {
     dirty: BTreeSet<PartitionId>,
     /// The one that was told of last: the next turn begins behind it.
     told_last: Option<PartitionId>,
-    /// Those that are behind, each in one of these three: it goes on, it goes on in a later turn, or it waits until its connection has read more.
-    behind: VecDeque<(SubscriptionId, PartitionId)>,
-    later: VecDeque<(SubscriptionId, PartitionId)>,
-    stalled: BTreeMap<ConnectionId, Vec<(SubscriptionId, PartitionId)>>,
+    /// Those that are behind.
+    waiting: Waiting,
     /// Those that are live and were not told so yet.
     untold: BTreeSet<SubscriptionId>,
     last: SubscriptionId,
     /// The subscription that was last asked whether it has made progress.
     hand: SubscriptionId,
-    /// Of all filters together: their weight, their bytes, and how many patterns they have.
-    weight: usize,
-    filter_bytes: usize,
-    patterns: usize,
+    /// Of all together, those that have not begun among them.
+    size: Size,
     found: Vec<Listener>,
     undecided: Vec<SubscriptionId>,
     head: Vec<u8>,
@@ -204,12 +249,13 @@ pub(crate) struct Subscriptions {
     /// This node knows how its cluster is called now: see [`glue::knows_history`].
     knows_history: bool,
     /// How far the council's log went at the start of this process.
-    pub council_until: Position,
+    council_until: Position,
     planted: Option<Planted>,
 }
 
 impl Subscriptions {
-    pub(crate) fn new(memory_bytes_max: usize, planted: Option<Planted>) -> Subscriptions {
+    /// `council_until`: see the field.
+    pub(crate) fn new(memory_bytes_max: usize, council_until: Position, planted: Option<Planted>) -> Subscriptions {
         Subscriptions {
             rings: Rings::new(memory_bytes_max),
             all: BTreeMap::new(),
@@ -218,22 +264,18 @@ impl Subscriptions {
             opening: BTreeMap::new(),
             dirty: BTreeSet::new(),
             told_last: None,
-            behind: VecDeque::new(),
-            later: VecDeque::new(),
-            stalled: BTreeMap::new(),
+            waiting: Waiting::default(),
             untold: BTreeSet::new(),
             last: SubscriptionId(0),
             hand: SubscriptionId(0),
-            weight: 0,
-            filter_bytes: 0,
-            patterns: 0,
+            size: Size::default(),
             found: Vec::new(),
             undecided: Vec::new(),
             head: Vec::new(),
             bodies: Bodies::default(),
             now: Time::default(),
             knows_history: false,
-            council_until: Position(0),
+            council_until,
             planted,
         }
     }
@@ -287,14 +329,19 @@ impl Subscriptions {
         self.rings.bytes()
     }
 
+    /// What is to be freed elsewhere.
+    pub(crate) fn take_rubbish(&mut self) -> impl Iterator<Item = Rubbish> {
+        self.rings.take_discarded().into_iter().map(Rubbish::new)
+    }
+
     /// True if there is something to be told in the next turn.
     pub(crate) fn goes_on(&self) -> bool {
-        !self.behind.is_empty() || !self.dirty.is_empty()
+        !self.waiting.behind.is_empty() || !self.dirty.is_empty()
     }
 
     /// True if there may be something to be told, in the next turn or a later one.
     pub(crate) fn has_work(&self) -> bool {
-        self.goes_on() || !self.later.is_empty() || !self.untold.is_empty()
+        self.goes_on() || !self.waiting.later.is_empty() || !self.untold.is_empty()
     }
 
     /// True if nobody subscribes.
@@ -337,12 +384,11 @@ impl Subscriptions {
 
     /// Takes note of a subscription that begins once a slot of its connection has its answer.
     fn wait(&mut self, (connection, slot): (ConnectionId, u64), asked: Asked) -> SubscriptionId {
-        self.weight += weight_of(&asked.filter, asked.from.len());
-        self.filter_bytes += asked.filter.size().1;
-        self.patterns += asked.filter.patterns.len();
+        let size = Size::of(&asked.filter, asked.from.len());
+        self.size = self.size.plus(size);
         self.last.0 += 1;
         let id = self.last;
-        self.opening.insert((connection, slot), Opening { asked, id, is_given_up: false });
+        self.opening.insert((connection, slot), Opening { asked, size, id, is_given_up: false });
         id
     }
 
@@ -352,7 +398,7 @@ impl Subscriptions {
         (connection, slot): (ConnectionId, u64),
         revisions: &[Option<Revision>],
     ) -> Option<(SubscriptionId, Token)> {
-        let Opening { asked, id, .. } = self.opening.remove(&(connection, slot))?;
+        let Opening { asked, size, id, .. } = self.opening.remove(&(connection, slot))?;
         let Asked { bucket, history, partitions, filter, with_values, from, is_of_another } = asked;
         let places = from.into_iter().zip(revisions).map(|((partition, from), revision)| {
             let is_ahead = from.zip(*revision).is_some_and(|(from, revision)| from > revision);
@@ -367,7 +413,7 @@ impl Subscriptions {
         let places: Vec<Place> = places.collect();
         for place in &places {
             self.watched.entry(place.partition).or_default().subscribers.insert(id);
-            self.behind.push_back((id, place.partition));
+            self.waiting.behind.push_back((id, place.partition));
         }
         let subscription = Subscription {
             connection,
@@ -375,6 +421,7 @@ impl Subscriptions {
             history,
             partitions,
             filter: Arc::new(filter),
+            size,
             with_values,
             places,
             is_live: false,
@@ -389,21 +436,16 @@ impl Subscriptions {
 
     /// The subscription that waits for this slot will not begin.
     fn give_up(&mut self, connection: ConnectionId, slot: u64) {
-        if let Some(Opening { asked, .. }) = self.opening.remove(&(connection, slot)) {
-            self.forget_filter(&asked.filter, asked.from.len());
+        if let Some(Opening { size, .. }) = self.opening.remove(&(connection, slot)) {
+            self.size = self.size.minus(size);
         }
     }
 
-    fn forget_filter(&mut self, filter: &Filter, partitions: usize) {
-        self.weight -= weight_of(filter, partitions);
-        self.filter_bytes -= filter.size().1;
-        self.patterns -= filter.patterns.len();
-    }
-
-    /// What the subscriptions of a connection count for.
-    fn weight_of(&self, connection: ConnectionId) -> usize {
-        let own = self.of(connection).iter().filter_map(|id| self.all.get(id));
-        own.map(Subscription::weight).sum()
+    /// What the subscriptions of a connection count for, those that wait for recording among them.
+    fn size_of(&self, connection: ConnectionId) -> Size {
+        let begun = self.of(connection).iter().filter_map(|id| self.all.get(id)).map(|subscription| subscription.size);
+        let opening = self.opening.range((connection, 0)..=(connection, u64::MAX)).map(|(_, opening)| opening.size);
+        begun.chain(opening).fold(Size::default(), Size::plus)
     }
 
     /// Ends a subscription, if its connection is this one.
@@ -423,15 +465,15 @@ impl Subscriptions {
             }
         }
         self.untold.remove(&id);
-        self.forget_filter(&subscription.filter, subscription.places.len());
-        if let Some(stalled) = self.stalled.get_mut(&connection) {
+        self.size = self.size.minus(subscription.size);
+        if let Some(stalled) = self.waiting.stalled.get_mut(&connection) {
             stalled.retain(|(other, _)| *other != id);
         }
         if let Some(ids) = self.of_connection.get_mut(&connection) {
             ids.retain(|other| *other != id);
             if ids.is_empty() {
                 self.of_connection.remove(&connection);
-                self.stalled.remove(&connection);
+                self.waiting.stalled.remove(&connection);
             }
         }
         true
@@ -464,8 +506,8 @@ impl Subscriptions {
 
     /// A connection has read what it was sent.
     pub(crate) fn on_room(&mut self, connection: ConnectionId) {
-        if let Some(stalled) = self.stalled.remove(&connection) {
-            self.behind.extend(stalled);
+        if let Some(stalled) = self.waiting.stalled.remove(&connection) {
+            self.waiting.behind.extend(stalled);
         }
     }
 
@@ -480,7 +522,7 @@ impl Subscriptions {
             };
             place.gap.get_or_insert(reason);
             if !place.is_live {
-                self.behind.push_back((*id, partition));
+                self.waiting.behind.push_back((*id, partition));
             }
         }
     }

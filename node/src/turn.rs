@@ -280,6 +280,7 @@ impl Node {
             self.tick_outlived();
             trimming::tick(self);
             lease::tick(self);
+            subscriptions::glue::keep_recording(self);
             self.tick_founding();
             self.tick_bulletins();
         }
@@ -639,6 +640,7 @@ impl Node {
         }
         self.audit.take(&mut out.audit);
         out.rubbish.append(&mut self.rubbish);
+        out.rubbish.extend(self.subscriptions.take_rubbish());
         self.groups.for_each_in_turn(|group| {
             out.rubbish.append(&mut group.wishes.rubbish);
             out.rubbish.extend(group.partition.tree.take_trash().into_iter().map(Rubbish::new));

@@ -147,7 +147,8 @@ impl Node {
             ..Tunables::default()
         };
         let boot = recovered.journal.next_number;
-        let subscriptions = Subscriptions::new(config.change_memory_bytes, config.planted);
+        let council_until = rebuilt.get(&COUNCIL).map(|council| council.restored.log.last()).unwrap_or_default();
+        let subscriptions = Subscriptions::new(config.change_memory_bytes, council_until, config.planted);
         let mut node = Node {
             now,
             clock: Clock::new(now),
@@ -270,7 +271,6 @@ impl Node {
         // The start itself goes to the journal: it gives this life its number.
         node.batch.start();
         if let Some(council) = rebuilt.get(&COUNCIL) {
-            node.subscriptions.council_until = council.restored.log.last();
             // A journal that begins with the loss of all before it: what was promised then was promised under another incarnation.
             let forgot_in = council.forgot_in.unwrap_or(0);
             let begins_anew = |hole: &storage::Damage| hole.after == 0 && hole.before <= forgot_in;

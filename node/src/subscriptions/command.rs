@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::limits::{
-    KEY_BYTES_MAX, SUBSCRIBED_PATTERNS_MAX, SUBSCRIPTION_FILTERS_BYTES_MAX, SUBSCRIPTION_PATTERN_BYTES_MAX,
-    SUBSCRIPTION_WEIGHT_MAX, SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX, SUBSCRIPTION_WORDS_MAX, SUBSCRIPTIONS_MAX,
-    SUBSCRIPTIONS_OF_CONNECTION_MAX,
+    KEY_BYTES_MAX, SUBSCRIBED_PATTERNS_MAX, SUBSCRIPTION_FILTERS_BYTES_MAX,
+    SUBSCRIPTION_FILTERS_BYTES_OF_CONNECTION_MAX, SUBSCRIPTION_PATTERN_BYTES_MAX, SUBSCRIPTION_WEIGHT_MAX,
+    SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX, SUBSCRIPTION_WORDS_MAX, SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_OF_CONNECTION_MAX,
 };
 use base::slots::hash_slot;
 use base::versions::Feature;
@@ -16,7 +16,7 @@ use data::{Blob, Failure, Reply};
 
 use super::filter::{Filter, Kinds, Pattern};
 use super::token::{Token, history};
-use super::{Asked, SubscriptionId, glue, weight_of};
+use super::{Asked, Size, SubscriptionId, glue};
 use crate::access;
 use crate::bucket::Bucket;
 use crate::commands::{Context, Entry, Local, answers, spec, special};
@@ -71,7 +71,11 @@ const NODE_HAS_TOO_MANY: Failure = Failure::Text(
     "ERR this node has as many subscriptions to changes as it takes; use another node, or try again later",
 );
 const CONNECTION_HAS_TOO_MANY: Failure = Failure::Text(
-    "ERR the connection's subscriptions have too many keys, prefixes and patterns, each counted for each partition of its bucket",
+    "ERR the connection's subscriptions have too many or too long keys, prefixes and patterns: 62500, each counted for each partition of its bucket, and 16 MiB",
+);
+const _: () = assert!(
+    SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX == 62_500 && SUBSCRIPTION_FILTERS_BYTES_OF_CONNECTION_MAX == 16 << 20,
+    "the text says so"
 );
 const PATTERN_TOO_LONG: Failure = Failure::Text("ERR a pattern of a subscription has 1024 bytes at the most");
 const _: () = assert!(SUBSCRIPTION_PATTERN_BYTES_MAX == 1024, "the text says so");
@@ -149,7 +153,7 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
         } else {
             return Err(Failure::Syntax);
         }
-        if said.filter.size().0 > SUBSCRIPTION_WORDS_MAX {
+        if said.filter.words_count() > SUBSCRIPTION_WORDS_MAX {
             return Err(TOO_MANY_WORDS);
         }
     }
@@ -229,19 +233,23 @@ fn ask(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Fai
 /// It may not.
 fn check_limits(node: &Node, session: &Session, filter: &Filter, partitions: usize) -> Result<(), Failure> {
     let subscriptions = &node.subscriptions;
-    let (weight, bytes) = (weight_of(filter, partitions), filter.size().1);
+    let new = Size::of(filter, partitions);
     if !session.is_own() {
         if subscriptions.count_of(session.id) >= SUBSCRIPTIONS_OF_CONNECTION_MAX {
             return Err(TOO_MANY);
         }
-        if subscriptions.weight_of(session.id) + weight > SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX {
+        let own = subscriptions.size_of(session.id).plus(new);
+        if own.weight > SUBSCRIPTION_WEIGHT_OF_CONNECTION_MAX
+            || own.bytes > SUBSCRIPTION_FILTERS_BYTES_OF_CONNECTION_MAX
+        {
             return Err(CONNECTION_HAS_TOO_MANY);
         }
     }
+    let all = subscriptions.size.plus(new);
     let is_full = subscriptions.count() + subscriptions.opening.len() >= SUBSCRIPTIONS_MAX
-        || subscriptions.weight + weight > SUBSCRIPTION_WEIGHT_MAX
-        || subscriptions.patterns + filter.patterns.len() > SUBSCRIBED_PATTERNS_MAX
-        || subscriptions.filter_bytes + bytes > SUBSCRIPTION_FILTERS_BYTES_MAX;
+        || all.weight > SUBSCRIPTION_WEIGHT_MAX
+        || all.patterns > SUBSCRIBED_PATTERNS_MAX
+        || all.bytes > SUBSCRIPTION_FILTERS_BYTES_MAX;
     if is_full { Err(NODE_HAS_TOO_MANY) } else { Ok(()) }
 }
 
@@ -311,7 +319,7 @@ mod tests {
         let line = "KEY a key b PREFIX p: MATCH x* MATCH x* KEYS 2 c ALL KIND del KIND EXPIRE VALUES none ON GAP END";
         let all = said(line).expect("it is right");
         // A key may be called as anything.
-        assert_eq!((all.filter.size(), all.filter.all, all.with_values), ((6, 10), false, false));
+        assert_eq!((all.filter.words_count(), all.filter.all, all.with_values), (6, false, false));
         let kinds: Vec<&str> = all.filter.kinds.names().collect();
         assert_eq!(kinds, ["del", "expire"]);
         assert!(said("FROM now ALL").expect("it is right").from.is_none());
@@ -330,7 +338,7 @@ mod tests {
         {
             assert!(said(bad).is_err(), "{bad}");
         }
-        assert_eq!(said(&"KEY a PREFIX b ".repeat(2)).expect("it is right").filter.size(), (2, 2));
+        assert_eq!(said(&"KEY a PREFIX b ".repeat(2)).expect("it is right").filter.words_count(), 2);
         let many: String = (0..=SUBSCRIPTION_WORDS_MAX).map(|number| format!("KEY {number} ")).collect();
         assert_eq!(said(&many).err(), Some(TOO_MANY_WORDS));
         let long = format!("MATCH {}", "x".repeat(KEY_BYTES_MAX + 1));

@@ -11,7 +11,7 @@ use super::index::{Index, Listener};
 use super::ring::Missed;
 use super::token::Token;
 use super::{NoRoom, PROGRESS_EVERY, Sink, Subscription, SubscriptionId, Subscriptions, Told};
-use crate::door::{ConnectionId, Planted};
+use crate::door::Planted;
 
 /// Messages that a turn sends at the most: about a millisecond's work.
 pub(super) const TURN_MESSAGES_MAX: usize = 4096;
@@ -34,10 +34,10 @@ impl Subscriptions {
     pub(crate) fn tell(&mut self, now: Time, sink: &mut impl Sink) -> Told {
         let mut told = Told::default();
         self.now = now;
-        for _ in 0..self.later.len().min(TURN_ASKED_AGAIN_MAX) {
-            self.behind.extend(self.later.pop_front());
+        for _ in 0..self.waiting.later.len().min(TURN_ASKED_AGAIN_MAX) {
+            self.waiting.behind.extend(self.waiting.later.pop_front());
         }
-        let for_live = TURN_MESSAGES_MAX - if self.behind.is_empty() { 0 } else { BEHIND_MESSAGES_MIN };
+        let for_live = TURN_MESSAGES_MAX - if self.waiting.behind.is_empty() { 0 } else { BEHIND_MESSAGES_MIN };
         let mut comparisons = 0;
         let dirty = std::mem::take(&mut self.dirty);
         let (first, behind_last): (Vec<_>, Vec<_>) = dirty.into_iter().partition(|it| Some(*it) <= self.told_last);
@@ -47,11 +47,11 @@ impl Subscriptions {
             }
         }
         let mut records = 0;
-        for _ in 0..self.behind.len() {
+        for _ in 0..self.waiting.behind.len() {
             if told.messages >= TURN_MESSAGES_MAX || records >= TURN_RECORDS_MAX {
                 break;
             }
-            let Some(next) = self.behind.pop_front() else { break };
+            let Some(next) = self.waiting.behind.pop_front() else { break };
             self.go_on(next, sink, &mut records, &mut told);
         }
         let untold: Vec<SubscriptionId> = self.untold.iter().copied().take(TURN_ASKED_AGAIN_MAX).collect();
@@ -97,7 +97,7 @@ impl Subscriptions {
                 watched.live.remove(id, &subscription.filter);
                 let Some(place) = subscription.place_mut(partition) else { continue };
                 (place.is_live, place.at, place.gap) = (false, watched.told, Some(Reason::PatternTooCostly));
-                self.behind.push_back((id, partition));
+                self.waiting.behind.push_back((id, partition));
             }
             let first = watched.within.map_or(0, |last| self.found.partition_point(|listener| listener.id <= last));
             self.bodies.clear();
@@ -127,12 +127,7 @@ impl Subscriptions {
                         told.fell_behind += 1;
                         // Falling behind takes about as long as being told.
                         told.messages += 1;
-                        let waiting = (listener.id, partition);
-                        match why {
-                            NoRoom::Full => self.stalled.entry(listener.connection).or_default().push(waiting),
-                            NoRoom::NextTurn => self.behind.push_back(waiting),
-                            _ => self.later.push_back(waiting),
-                        }
+                        self.waiting.put_off((listener.id, partition), listener.connection, why);
                     }
                 }
             }
@@ -152,7 +147,7 @@ impl Subscriptions {
                 let has_more = watched.within.is_some_and(|last| *id <= last);
                 (place.is_live, place.at) = (false, if has_more { watched.told.next() } else { watched.told });
                 told.fell_behind += 1;
-                self.behind.push_back((*id, partition));
+                self.waiting.behind.push_back((*id, partition));
             }
         }
         (watched.live, watched.within) = (Index::default(), None);
@@ -181,7 +176,7 @@ impl Subscriptions {
             Ok(protocol) => protocol,
             Err(why) => {
                 place.was_full |= why == NoRoom::Full;
-                return self.put_off(waiting, connection, why);
+                return self.waiting.put_off(waiting, connection, why);
             }
         };
         if let Some(reason) = place.gap {
@@ -192,10 +187,10 @@ impl Subscriptions {
         match self.rings.after(partition, place.at).err() {
             None => {}
             // This replica has not come so far, or nothing is recorded yet.
-            Some(Missed::Ahead | Missed::Unrecorded) => return self.later.push_back(waiting),
+            Some(Missed::Ahead | Missed::Unrecorded) => return self.waiting.later.push_back(waiting),
             Some(Missed::Gone { floor }) if self.planted == Some(Planted::GapKeptQuiet) => {
                 place.at = floor;
-                return self.behind.push_back(waiting);
+                return self.waiting.behind.push_back(waiting);
             }
             Some(Missed::Gone { floor }) => {
                 let reason = if place.was_full { Reason::TooSlow } else { Reason::Retention };
@@ -239,7 +234,7 @@ impl Subscriptions {
         *records += looked;
         let (at, is_over) = (place.at, place.gap.is_some());
         if let Some(why) = refused {
-            return self.put_off(waiting, connection, why);
+            return self.waiting.put_off(waiting, connection, why);
         }
         let is_at_head = self.rings.head(partition) == Some(at) && !is_over;
         let Some(watched) = self.watched.get_mut(&partition) else { return };
@@ -248,11 +243,11 @@ impl Subscriptions {
             (watched.told, watched.within) = (at, None);
         }
         if !is_at_head || watched.told != at {
-            return self.behind.push_back(waiting);
+            return self.waiting.behind.push_back(waiting);
         }
         told.came_live += 1;
         // Each word is an entry of the index.
-        *records += filter.size().0;
+        *records += filter.words_count();
         watched.live.add(Listener { id, connection, kinds: filter.kinds, with_values }, &filter);
         let Some(subscription) = self.all.get_mut(&id) else { return };
         if let Some(place) = subscription.place_mut(partition) {
@@ -262,16 +257,6 @@ impl Subscriptions {
             subscription.is_live = true;
             self.untold.insert(id);
             self.say_live(id, sink);
-        }
-    }
-
-    /// One whose connection takes nothing now goes on another time.
-    fn put_off(&mut self, waiting: (SubscriptionId, PartitionId), connection: ConnectionId, why: NoRoom) {
-        match why {
-            NoRoom::Gone => {}
-            NoRoom::NextTurn => self.behind.push_back(waiting),
-            NoRoom::Later => self.later.push_back(waiting),
-            NoRoom::Full => self.stalled.entry(connection).or_default().push(waiting),
         }
     }
 

@@ -114,10 +114,14 @@ impl Filter {
         !self.all && self.keys.is_empty() && self.prefixes.is_empty() && self.patterns.is_empty()
     }
 
-    /// How many words name its keys, and how many bytes these have.
-    pub(crate) fn size(&self) -> (usize, usize) {
-        let words = || self.keys.iter().chain(&self.prefixes).chain(self.patterns.iter().map(|pattern| &pattern.text));
-        (words().count(), words().map(|word| word.len()).sum())
+    /// How many words name its keys.
+    pub(crate) fn words_count(&self) -> usize {
+        self.keys.len() + self.prefixes.len() + self.patterns.len()
+    }
+
+    /// These words.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &Blob> {
+        self.keys.iter().chain(&self.prefixes).chain(self.patterns.iter().map(|pattern| &pattern.text))
     }
 
     /// Whether a change is told. A change of all keys (`FLUSHALL`) is one of every key.
@@ -208,6 +212,8 @@ pub(super) mod tests {
     #[test]
     fn a_filter_has_a_size() {
         assert!(Filter::default().is_empty() && !filter(&[("all", "")]).is_empty());
-        assert_eq!(filter(&[("key", "abc"), ("prefix", "d"), ("match", "e*")]).size(), (3, 6));
+        let some = filter(&[("key", "abc"), ("prefix", "d"), ("match", "e*")]);
+        let bytes: usize = some.words().map(|word| word.len()).sum();
+        assert_eq!((some.words_count(), bytes), (3, 6));
     }
 }

@@ -64,11 +64,16 @@ impl Sink for Connections<'_> {
 pub(crate) fn applied(node: &mut Node, g: usize) {
     let group = &mut node.groups[g];
     let partition = group.id();
-    if std::mem::take(&mut group.wishes.unrecorded) {
+    let is_unrecorded = std::mem::take(&mut group.wishes.unrecorded);
+    if is_unrecorded {
         node.subscriptions.unrecorded(partition);
     }
     for records in node.groups[g].wishes.records.drain(..) {
         node.subscriptions.recorded(partition, (records.before, records.stamp), records.records);
+    }
+    if is_unrecorded {
+        // Behind the gap everything is recorded again, from here on.
+        begin(node, g);
     }
 }
 
@@ -145,7 +150,7 @@ pub(super) fn knows_history(node: &mut Node) -> bool {
     knows
 }
 
-/// At a tick: tells some how far they are, and keeps recording on.
+/// At a tick: tells some how far they are.
 pub(crate) fn tick(node: &mut Node) {
     knows_history(node);
     if node.subscriptions.is_empty() {
@@ -157,6 +162,10 @@ pub(crate) fn tick(node: &mut Node) {
     if subscriptions.tell_progress(now, parts, &mut Connections { sessions, dirty }) > 0 {
         node.probe("subscriptions: progress told");
     }
+}
+
+/// Keeps recording on, where somebody subscribes: with each round of pings.
+pub(crate) fn keep_recording(node: &mut Node) {
     let partitions: Vec<PartitionId> = node.subscriptions.partitions().collect();
     for partition in partitions {
         if let Some(g) = place_of(&node.groups, partition) {

@@ -64,11 +64,13 @@ pub(crate) struct Rings {
     rings: BTreeMap<PartitionId, Ring>,
     bytes: usize,
     bytes_max: usize,
+    /// Records of rings that are no more: freeing many of them takes longer than a turn may.
+    discarded: Vec<VecDeque<Recorded>>,
 }
 
 impl Rings {
     pub(crate) fn new(bytes_max: usize) -> Rings {
-        Rings { rings: BTreeMap::new(), bytes: 0, bytes_max }
+        Rings { rings: BTreeMap::new(), bytes: 0, bytes_max, discarded: Vec::new() }
     }
 
     /// Bytes that the records take; never more than the budget once a call is over.
@@ -81,7 +83,8 @@ impl Rings {
         let ring = self.rings.entry(partition).or_insert_with(|| Ring { floor: before, ..Ring::default() });
         if ring.head() != before {
             self.bytes -= ring.bytes;
-            *ring = Ring { floor: before, ..Ring::default() };
+            let Ring { records, .. } = std::mem::replace(ring, Ring { floor: before, ..Ring::default() });
+            self.discarded.extend(Some(records).filter(|records| !records.is_empty()));
         }
         for record in records {
             debug_assert_eq!(record.revision, ring.head().next(), "revisions count without gaps");
@@ -118,7 +121,13 @@ impl Rings {
     pub(crate) fn forget(&mut self, partition: PartitionId) {
         if let Some(ring) = self.rings.remove(&partition) {
             self.bytes -= ring.bytes;
+            self.discarded.extend(Some(ring.records).filter(|records| !records.is_empty()));
         }
+    }
+
+    /// What is to be freed elsewhere.
+    pub(crate) fn take_discarded(&mut self) -> Vec<VecDeque<Recorded>> {
+        std::mem::take(&mut self.discarded)
     }
 
     /// The records of a partition, and the revision behind which they begin.

@@ -80,7 +80,7 @@ fn record(revision: u64, key: &str) -> ChangeRecord {
 }
 
 fn subscriptions(memory: usize) -> Subscriptions {
-    let mut subscriptions = Subscriptions::new(memory, None);
+    let mut subscriptions = Subscriptions::new(memory, Position(0), None);
     subscriptions.recorded(PARTITION, (Revision(0), 0), Vec::new());
     subscriptions
 }
@@ -219,7 +219,7 @@ fn what_is_gone_is_told_as_a_gap_and_ends_it() {
     all.end_partition(PARTITION, Reason::BucketDropped);
     all.tell(NOW, &mut sink);
     assert_eq!((sink.told(4), all.count()), (vec![gap(46, 46, "bucket-dropped")], 0));
-    assert!(all.is_empty() && all.watched.is_empty() && all.of_connection.is_empty() && all.filter_bytes == 0);
+    assert!(all.is_empty() && all.watched.is_empty() && all.of_connection.is_empty() && all.size == Size::default());
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_turn_tells_so_much_and_the_next_one_goes_on_where_it_was() {
 
 #[test]
 fn nothing_recorded_is_waited_for_and_another_state_is_a_gap() {
-    let (mut all, mut sink) = (Subscriptions::new(1 << 20, None), Connections::default());
+    let (mut all, mut sink) = (Subscriptions::new(1 << 20, Position(0), None), Connections::default());
     begin(&mut all, 1, "", None, 5);
     all.tell(NOW, &mut sink);
     assert!(sink.told(1).is_empty() && all.has_work(), "nothing is recorded yet");
@@ -291,7 +291,7 @@ fn what_ends_leaves_nothing_behind() {
     all.tell(NOW, &mut sink);
     all.leave(ConnectionId(1));
     all.leave(ConnectionId(2));
-    assert!(all.is_empty() && all.watched.is_empty() && all.stalled.is_empty() && all.weight == 0);
+    assert!(all.is_empty() && all.watched.is_empty() && all.waiting.stalled.is_empty() && all.size == Size::default());
     let asked = Asked {
         bucket: BucketId(0),
         history: 0,
@@ -304,7 +304,7 @@ fn what_ends_leaves_nothing_behind() {
     all.wait((ConnectionId(3), 5), asked);
     assert!(!all.is_empty());
     all.leave(ConnectionId(3));
-    assert!(all.is_empty() && all.filter_bytes == 0);
+    assert!(all.is_empty() && all.size == Size::default());
     change(&mut all, 3, "a", 1);
     assert!(!all.has_work(), "what changes concerns nobody");
 }
@@ -338,7 +338,7 @@ fn a_pattern_that_costs_too_much_ends_its_subscription_alone() {
     }
     let told = sink.told(3);
     assert!(told[0].contains("pattern-too-costly end"), "{told:?}");
-    assert_eq!((all.count(), all.patterns), (1, 0));
+    assert_eq!((all.count(), all.size.patterns), (1, 0));
 }
 
 #[test]

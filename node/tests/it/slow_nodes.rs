@@ -60,6 +60,33 @@ fn a_leader_with_a_slow_disk_gives_way_and_leads_again_when_the_disk_is_well() {
     assert_eq!(cluster.ask(2, "INCR k"), ":2\r\n");
 }
 
+/// A disk that has become well shows it by syncs alone, and nobody writes: the node finds out by itself.
+#[test]
+fn a_node_with_nothing_to_write_finds_out_that_its_disk_is_well() {
+    let mut cluster = well();
+    milliseconds_until(&mut cluster, &[SLOW, QUICK, QUICK], |it| leader(it, 1).is_some_and(|it| it != 0))
+        .expect("it gives way");
+    assert_eq!(slow(&mut cluster), ["disk", "no", "no"]);
+    let is_well = |cluster: &mut Cluster, took: Duration| {
+        (0..60_000).step_by(5).any(|_| {
+            let synced = cluster.journal_len(0);
+            cluster.pass();
+            if cluster.journal_len(0) > synced {
+                cluster.give(0, Input::Synced { took });
+            }
+            leader(cluster, 1) == Some(0)
+        })
+    };
+    assert!(!is_well(&mut cluster, SLOW), "it is as slow as before");
+    let before = cluster.journal_len(0);
+    assert!(is_well(&mut cluster, QUICK), "nobody is told that it is well");
+    let written = cluster.journal_len(0) - before;
+    assert!(written < 60, "{written} writes to find out");
+    let before = cluster.journal_len(0);
+    assert_eq!(milliseconds_until(&mut cluster, &[], |_| false), None);
+    assert!(cluster.journal_len(0) - before < 10, "one that is well writes nothing by itself");
+}
+
 #[test]
 fn where_all_disks_are_slow_nothing_moves() {
     let mut cluster = well();

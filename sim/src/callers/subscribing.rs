@@ -43,11 +43,13 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     pub(super) fn new(rng: &mut Rng) -> Subscriber {
-        let wanted = match rng.below(6) {
+        let wanted = match rng.below(8) {
             0 | 1 => Wanted::All,
             2 => Wanted::Prefix("k".to_owned()),
             3 => Wanted::Prefix(rng.pick(&["note:", "copy:", "c", "l"]).to_string()),
             4 => Wanted::Keys((0..4).map(|number| format!("k{number}")).collect()),
+            5 => Wanted::Matching(rng.pick(&["k", "", "no"]).to_string(), rng.below(4).to_string()),
+            6 => Wanted::Removals,
             _ => Wanted::Prefix(format!("k{}", rng.below(4))),
         };
         Subscriber { wanted, connection: None, asked_at: 0, place: None }

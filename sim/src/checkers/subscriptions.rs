@@ -17,6 +17,10 @@ pub enum Wanted {
     Prefix(String),
     /// These.
     Keys(Vec<String>),
+    /// Those that begin and end so, with anything between.
+    Matching(String, String),
+    /// Of all keys, what takes them away one by one.
+    Removals,
 }
 
 impl Wanted {
@@ -29,17 +33,24 @@ impl Wanted {
                 words.extend(["KEYS".to_owned(), keys.len().to_string()]);
                 words.extend(keys.iter().cloned());
             }
+            Wanted::Matching(begin, end) => words.extend(["MATCH".to_owned(), format!("{begin}*{end}")]),
+            Wanted::Removals => words.extend(["ALL", "KIND", "del", "KIND", "expire"].map(str::to_owned)),
         }
     }
 
     fn wants(&self, change: &Change) -> bool {
         let key = change.key.as_slice();
-        change.is_of_all_keys
-            || match self {
-                Wanted::All => true,
-                Wanted::Prefix(prefix) => key.starts_with(prefix.as_bytes()),
-                Wanted::Keys(keys) => keys.iter().any(|wanted| wanted.as_bytes() == key),
+        match self {
+            Wanted::Removals => matches!(change.kind(), b"del" | b"expire"),
+            _ if change.is_of_all_keys => true,
+            Wanted::All => true,
+            Wanted::Prefix(prefix) => key.starts_with(prefix.as_bytes()),
+            Wanted::Keys(keys) => keys.iter().any(|wanted| wanted.as_bytes() == key),
+            Wanted::Matching(begin, end) => {
+                let rest = key.strip_prefix(begin.as_bytes());
+                rest.is_some_and(|rest| rest.ends_with(end.as_bytes()))
             }
+        }
     }
 }
 
@@ -87,6 +98,8 @@ pub enum Told {
         /// As it was told.
         parts: Vec<Value>,
     },
+    /// How far the subscriber is, who has been told all that was to be told when he began.
+    Live(Place),
     /// How far the subscriber is.
     Place(Place),
     /// What cannot be told, and why.
@@ -133,8 +146,8 @@ impl Told {
                 Ok((Told::Change { partition: *partition as usize, revision: *revision, parts }, false))
             }
             ("dictum.live" | "dictum.progress", 3, _) => {
-                let token = text(&parts[2]).ok_or_else(odd)?;
-                Ok((Told::Place(Place::parse(&token)?), false))
+                let place = Place::parse(&text(&parts[2]).ok_or_else(odd)?)?;
+                Ok((if word == "dictum.live" { Told::Live(place) } else { Told::Place(place) }, false))
             }
             ("dictum.gap", 5, Some([partition, from, to])) => {
                 let (reason, what_now) = (text(&parts[3]).ok_or_else(odd)?, text(&parts[4]).ok_or_else(odd)?);
@@ -153,7 +166,7 @@ impl Told {
                     *at = Some(*revision);
                 }
             }
-            Told::Place(to) => *place = to.clone(),
+            Told::Live(to) | Told::Place(to) => *place = to.clone(),
             Told::Gap { .. } => {}
         }
     }
@@ -195,6 +208,14 @@ pub struct Change {
     pub parts: Vec<Value>,
     /// When the first node had it.
     pub at: u64,
+}
+
+impl Change {
+    /// The name of its kind.
+    fn kind(&self) -> &[u8] {
+        let Some(Value::Array(parts)) = self.parts.get(1) else { return &[] };
+        parts.first().and_then(Value::as_bytes).unwrap_or_default()
+    }
 }
 
 /// By what a history and its partitions are told apart.
@@ -308,6 +329,7 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
         }
         Ok(())
     };
+    let mut is_live = false;
     for told in &stream.told {
         match told {
             Told::Change { partition, revision, parts } => {
@@ -329,7 +351,11 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
                 }
                 at[*partition] = Some(*revision);
             }
-            Told::Place(place) => {
+            Told::Live(place) | Told::Place(place) => {
+                if is_live == matches!(told, Told::Live(_)) {
+                    return Err(format!("told {told:?}, and was {} live", if is_live { "already" } else { "not" }));
+                }
+                is_live = true;
                 if place.history != *history || place.revisions.len() != at.len() {
                     return Err(format!("told to be at {place}, which is of another history"));
                 }
@@ -355,6 +381,9 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
         }
     }
     if stream.until.is_none() && stream.answered < settled && stream.heard >= settled {
+        if !is_live {
+            return Err("at the end it was not told that it is live".to_owned());
+        }
         for (partition, from) in at.iter().enumerate() {
             let Some(from) = from else { continue };
             let missed = truth(partition).range(from + 1..).find(|(_, it)| it.at < settled && stream.wanted.wants(it));
@@ -422,7 +451,10 @@ mod tests {
 
     fn parts(revision: u64, key: &str) -> Vec<Value> {
         let numbers = [0, revision as i64, 9].map(Value::Integer).to_vec();
-        vec![Value::Array(numbers), Value::Array(vec![Value::Bulk(key.as_bytes().to_vec())])]
+        vec![
+            Value::Array(numbers),
+            Value::Array([b"set", key.as_bytes()].map(|word| Value::Bulk(word.to_vec())).to_vec()),
+        ]
     }
 
     fn changes() -> Changes {
@@ -471,7 +503,7 @@ mod tests {
 
     #[test]
     fn what_is_right_is_right() {
-        let all = || vec![told(1, "k1"), told(3, "k2"), Told::Place(place(3)), told(4, "k1"), Told::Place(place(4))];
+        let all = || vec![told(1, "k1"), told(3, "k2"), Told::Live(place(3)), told(4, "k1"), Told::Place(place(4))];
         assert_eq!(judged(stream(None, 0, all())), [""; 0]);
         assert_eq!(judged(stream(Some(0), 0, all())), [""; 0]);
         assert_eq!(judged(stream(Some(2), 2, all()[1..].to_vec())), [""; 0]);
@@ -488,18 +520,21 @@ mod tests {
             assert!(found.iter().any(|text| text.contains(what)), "{what}: {found:?}");
         };
         is_told(stream(Some(0), 0, vec![told(1, "k1"), told(4, "k1")]), "never told revision 3");
-        is_told(stream(Some(0), 0, vec![Told::Place(place(1))]), "never told revision 1");
+        is_told(stream(Some(0), 0, vec![Told::Live(place(1))]), "never told revision 1");
         is_told(
-            stream(Some(0), 0, vec![told(1, "k1"), told(3, "k2")]),
+            stream(Some(0), 0, vec![told(1, "k1"), told(3, "k2"), Told::Live(place(3))]),
             "at the end it is at 3 of 0 and was not told 4",
         );
         is_told(stream(Some(0), 0, vec![told(1, "k1"), told(1, "k1")]), "told revision 1 of 0 behind 1");
         is_told(stream(Some(0), 0, vec![told(1, "k9")]), "and it was");
         is_told(stream(Some(1), 1, vec![told(2, "x")]), "does not want");
         is_told(stream(Some(4), 4, vec![told(5, "k1")]), "no node has recorded");
-        is_told(stream(Some(4), 4, vec![Told::Place(place(5))]), "no node has recorded");
+        is_told(stream(Some(4), 4, vec![Told::Live(place(5))]), "no node has recorded");
         is_told(stream(Some(1), 2, vec![]), "asked to go on from");
-        is_told(stream(Some(2), 2, vec![told(3, "k2"), Told::Place(place(2))]), "behind 3");
+        is_told(stream(Some(2), 2, vec![told(3, "k2"), Told::Live(place(2))]), "behind 3");
+        is_told(stream(Some(4), 4, vec![]), "not told that it is live");
+        is_told(stream(Some(4), 4, vec![Told::Place(place(4))]), "was not live");
+        is_told(stream(Some(4), 4, vec![Told::Live(place(4)), Told::Live(place(4))]), "was already live");
         is_told(Stream { asked: 250, answered: 260, ..stream(None, 1, vec![]) }, "more had changed");
         is_told(stream(None, 3, vec![]), "not there yet");
         let gap = |from, reason: &str, at| Told::Gap { partition: 0, from, to: 2, reason: reason.to_owned(), at };

@@ -440,6 +440,11 @@ impl Cluster {
         self.carry_out(me, out);
     }
 
+    /// How many payloads a node's journal was ever given.
+    pub fn journal_len(&self, node: u16) -> usize {
+        self.journals.get(&node).map_or(0, Vec::len)
+    }
+
     /// Five milliseconds pass, in which everything that was sent arrives and everything stored is on disk.
     pub fn pass(&mut self) {
         self.now.time = self.now.time + Duration::from_millis(5);
