@@ -28,6 +28,7 @@ use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
 pub use crate::planted::Planted;
 use crate::registry::{NodeKey, TrailMark};
+pub use crate::subscriptions::SubscriptionSettings;
 use crate::testimony::Signer;
 use crate::transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use crate::trimming::LogTrimSettings;
@@ -577,8 +578,8 @@ pub struct Config {
     pub large_writes: LargeWriteSettings,
     /// Units of work after which a turn applies no further entry, but leaves the rest to the next one: [`base::limits::TURN_WORK_MAX`].
     pub turn_work_max: u64,
-    /// Bytes of memory in which changes are kept for subscribers: [`base::limits::CHANGE_MEMORY_BYTES`].
-    pub change_memory_bytes: usize,
+    /// How subscribers are told what changes.
+    pub subscriptions: SubscriptionSettings,
     /// How often the states of each partition's replicas are compared, if anything was applied since; zero: never. [`base::limits::COMPARED_EVERY`].
     pub compared_every: std::time::Duration,
     /// Entries of log kept behind a snapshot.

@@ -118,7 +118,7 @@ pub use data::rows::HEADER as CSV_HEADER;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkTerms, Listener,
     LogLine, LogTrimSettings, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered,
-    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings,
+    RecoveredSnapshot, Rubbish, SnapshotContent, SnapshotJob, SnapshotSettings, SubscriptionSettings,
 };
 pub use errands::{Errand, ErrandAnswer, Heard, Say, Side, Target};
 pub use forgery::{PlainSigner, farewell, lies_of};
@@ -129,7 +129,7 @@ pub use node::Node;
 pub use peer::busy_sign;
 pub use probes::PROBES;
 pub use registry::{NodeKey, TrailMark, is_zone};
-pub use subscriptions::glue::{Recorded, RecordedChange, recorded};
+pub use subscriptions::glue::{Recorded, RecordedChange, Standing, recorded, standing};
 pub use testimony::Signer;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;

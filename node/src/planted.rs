@@ -157,4 +157,8 @@ pub enum Planted {
     SlowSkipsOne,
     /// A token of another history of the bucket is taken for a place in this one.
     TokenOfAnotherHistory,
+    /// Who is told what is there is not told of changes of keys that were told already.
+    WalkPassesChange,
+    /// Who is told what is there is told of changes of keys that are told later.
+    WalkAndTailBoth,
 }

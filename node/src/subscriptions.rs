@@ -13,7 +13,8 @@
 //!    cursor of its own.
 //! 2. A live one whose connection takes nothing now is behind from there on. Nobody waits for it: what it has not been told stays in the ring as long as there is room, and is told later.
 //! 3. Each time that a subscription goes on, the node compares its cursor with the ring's floor. If the floor has passed it, the subscriber is told a gap.
-//! 4. A turn tells so many messages, and compares so many records with what is wanted, at the most; the next turn goes on. Partitions take turns, and those that are behind have a
+//! 4. One that wants to know what is there is told the keys in their order, each as it is at that moment (`walk.rs`); then it is as any other.
+//! 5. A turn tells so many messages, and compares so many records with what is wanted, at the most; the next turn goes on. Partitions take turns, and those that are behind have a
 //!    share of their own.
 //!
 //! Changes are recorded while somebody subscribes: a subscription puts an entry into the partition's log that turns recording on for a while ([`LEASE`]), on every replica alike.
@@ -25,23 +26,29 @@ pub(crate) mod filter;
 mod frames;
 pub(crate) mod glue;
 mod index;
+mod opening;
 mod ring;
+mod size;
 mod token;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::limits::{CHANGE_MEMORY_BYTES, WALKED_KEYS, WALKED_KEYS_PER_TICK};
 use base::{BucketId, PartitionId, Position, Revision, Time};
-use data::{ChangeRecord, Reply};
+use data::{ChangeRecord, Reply, Tree};
 use wire::Protocol;
 
 use crate::door::{ConnectionId, Planted, Rubbish};
 use filter::{Filter, Kinds};
 use frames::{Bodies, Reason};
 use index::{Index, Listener};
+use opening::Opening;
 use ring::Rings;
-use token::Token;
+use size::Size;
+use walk::Walk;
 
 /// For so long an entry turns recording on. Nodes with subscriptions renew it when half of it has passed.
 pub(crate) const LEASE: Duration = Duration::from_secs(600);
@@ -50,17 +57,40 @@ pub(crate) const LEASE_MS_MAX: u64 = 24 * 3600 * 1000;
 /// How often a subscription is told how far it is, if something has changed that it was not told.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
+/// How subscribers are told what changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SubscriptionSettings {
+    /// Bytes of memory in which changes are kept: [`base::limits::CHANGE_MEMORY_BYTES`].
+    pub memory_bytes: usize,
+    /// Keys that a walk over what is there comes by at a time, before it is another subscription's turn: [`base::limits::WALKED_KEYS`].
+    pub walked_keys: usize,
+    /// The same of all walks together between two ticks, so that they leave most of the loop's time to others: [`base::limits::WALKED_KEYS_PER_TICK`].
+    pub walked_keys_per_tick: usize,
+}
+
+impl Default for SubscriptionSettings {
+    fn default() -> SubscriptionSettings {
+        SubscriptionSettings {
+            memory_bytes: CHANGE_MEMORY_BYTES,
+            walked_keys: WALKED_KEYS,
+            walked_keys_per_tick: WALKED_KEYS_PER_TICK,
+        }
+    }
+}
+
 /// Numbers the subscriptions of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct SubscriptionId(pub u64);
 
 /// How far a subscription is in one partition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Place {
     partition: PartitionId,
     /// It was told everything up to here; of a live one see [`Watched::told`].
     at: Revision,
     is_live: bool,
+    /// It is told what is there, in the order of the keys, and of changes those of keys that it has been told. See `walk.rs`.
+    walk: Option<Walk>,
     /// Its connection has left unread what it was sent.
     was_full: bool,
     /// It cannot be told what comes next, and why.
@@ -77,6 +107,8 @@ struct Subscription {
     filter: Arc<Filter>,
     size: Size,
     with_values: bool,
+    /// Behind a gap it is told what is there.
+    restates: bool,
     /// Those in which it may be told something, in their order.
     places: Vec<Place>,
     /// It was told that it is live, or is to be.
@@ -102,40 +134,6 @@ impl Subscription {
     fn place_mut(&mut self, partition: PartitionId) -> Option<&mut Place> {
         let place = self.places.binary_search_by_key(&partition, |place| place.partition).ok()?;
         self.places.get_mut(place)
-    }
-}
-
-/// What subscriptions count for, as long as they are there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Size {
-    /// One and the number of their words, for each partition: the indices have about so many entries for them.
-    weight: usize,
-    /// Bytes of their words.
-    bytes: usize,
-    patterns: usize,
-}
-
-impl Size {
-    fn of(filter: &Filter, partitions: usize) -> Size {
-        let words = filter.words();
-        let (count, bytes) = words.fold((0, 0), |(count, bytes), word| (count + 1, bytes + word.len()));
-        Size { weight: (1 + count) * partitions, bytes, patterns: filter.patterns.len() }
-    }
-
-    fn plus(self, other: Size) -> Size {
-        Size {
-            weight: self.weight + other.weight,
-            bytes: self.bytes + other.bytes,
-            patterns: self.patterns + other.patterns,
-        }
-    }
-
-    fn minus(self, other: Size) -> Size {
-        Size {
-            weight: self.weight - other.weight,
-            bytes: self.bytes - other.bytes,
-            patterns: self.patterns - other.patterns,
-        }
     }
 }
 
@@ -184,45 +182,35 @@ impl Waiting {
     }
 }
 
+/// Where states are.
+pub(crate) trait States {
+    /// That of a partition; none if this node has none.
+    fn tree(&self, partition: PartitionId) -> Option<&Tree>;
+}
+
 /// What a turn has told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Told {
     pub messages: usize,
+    /// Keys that are there, to those who wanted to know; and partitions of which this is over.
+    pub keys: usize,
+    pub walked: usize,
     pub gaps: usize,
+    /// Of these, those behind which is told what is there.
+    pub restated: usize,
     /// Live subscriptions that fell behind, and others that have become live.
     pub fell_behind: usize,
     pub came_live: usize,
     pub progress: usize,
 }
 
-/// A subscription that waits until recording is on.
-#[derive(Debug)]
-struct Opening {
-    asked: Asked,
-    size: Size,
-    id: SubscriptionId,
-    /// Its client has given it up meanwhile.
-    is_given_up: bool,
-}
-
-/// What a client asks for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub bucket: BucketId,
-    pub history: u64,
-    pub partitions: u16,
-    pub filter: Filter,
-    pub with_values: bool,
-    /// Where each partition begins: behind this revision, or now.
-    pub from: Vec<(PartitionId, Option<Revision>)>,
-    /// The token is of another history.
-    pub is_of_another: bool,
-}
-
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     rings: Rings,
+    settings: SubscriptionSettings,
+    /// So many keys walks may come by until the next tick.
+    walk_left: usize,
     all: BTreeMap<SubscriptionId, Subscription>,
     watched: BTreeMap<PartitionId, Watched>,
     of_connection: BTreeMap<ConnectionId, Vec<SubscriptionId>>,
@@ -255,9 +243,15 @@ pub(crate) struct Subscriptions {
 
 impl Subscriptions {
     /// `council_until`: see the field.
-    pub(crate) fn new(memory_bytes_max: usize, council_until: Position, planted: Option<Planted>) -> Subscriptions {
+    pub(crate) fn new(
+        settings: SubscriptionSettings,
+        council_until: Position,
+        planted: Option<Planted>,
+    ) -> Subscriptions {
         Subscriptions {
-            rings: Rings::new(memory_bytes_max),
+            rings: Rings::new(settings.memory_bytes),
+            settings,
+            walk_left: settings.walked_keys_per_tick,
             all: BTreeMap::new(),
             watched: BTreeMap::new(),
             of_connection: BTreeMap::new(),
@@ -314,7 +308,11 @@ impl Subscriptions {
         if filter.kinds != Kinds::ALL {
             filter.kinds.names().for_each(|kind| name("KIND", kind.as_bytes()));
         }
-        let state = if subscription.places.iter().all(|place| place.is_live) { "live" } else { "behind" };
+        let state = match &subscription.places[..] {
+            places if places.iter().all(|place| place.is_live) => "live",
+            places if places.iter().any(|place| place.walk.is_some()) => "walking",
+            _ => "behind",
+        };
         let token = self.token_of(subscription).map_or(Reply::Nil, |token| Reply::bulk(token.to_string().as_bytes()));
         Some(Reply::Array(vec![Reply::Integer(frames::number(id.0)), Reply::bulk(state), token, Reply::Array(words)]))
     }
@@ -379,65 +377,6 @@ impl Subscriptions {
     pub(crate) fn begin(&mut self, partition: PartitionId, revision: Revision) {
         if self.rings.head(partition).is_none() {
             self.recorded(partition, (revision, 0), Vec::new());
-        }
-    }
-
-    /// Takes note of a subscription that begins once a slot of its connection has its answer.
-    fn wait(&mut self, (connection, slot): (ConnectionId, u64), asked: Asked) -> SubscriptionId {
-        let size = Size::of(&asked.filter, asked.from.len());
-        self.size = self.size.plus(size);
-        self.last.0 += 1;
-        let id = self.last;
-        self.opening.insert((connection, slot), Opening { asked, size, id, is_given_up: false });
-        id
-    }
-
-    /// Begins the subscription that waits for this slot; `revisions`: what its partitions have come to. None if nothing waits for it. Answers its number, and its token.
-    fn open(
-        &mut self,
-        (connection, slot): (ConnectionId, u64),
-        revisions: &[Option<Revision>],
-    ) -> Option<(SubscriptionId, Token)> {
-        let Opening { asked, size, id, .. } = self.opening.remove(&(connection, slot))?;
-        let Asked { bucket, history, partitions, filter, with_values, from, is_of_another } = asked;
-        let places = from.into_iter().zip(revisions).map(|((partition, from), revision)| {
-            let is_ahead = from.zip(*revision).is_some_and(|(from, revision)| from > revision);
-            let believes = self.planted == Some(Planted::TokenOfAnotherHistory);
-            let is_of_another = (is_of_another || is_ahead) && !believes;
-            let at = from.or(*revision).unwrap_or_default();
-            let at = if is_ahead && believes { revision.unwrap_or_default() } else { at };
-            let at = if self.planted == Some(Planted::ResumesOneLate) && from.is_some() { at.next() } else { at };
-            let gap = is_of_another.then_some(Reason::BegunAnew);
-            Place { partition, at, is_live: false, was_full: false, gap }
-        });
-        let places: Vec<Place> = places.collect();
-        for place in &places {
-            self.watched.entry(place.partition).or_default().subscribers.insert(id);
-            self.waiting.behind.push_back((id, place.partition));
-        }
-        let subscription = Subscription {
-            connection,
-            bucket,
-            history,
-            partitions,
-            filter: Arc::new(filter),
-            size,
-            with_values,
-            places,
-            is_live: false,
-            told: 0,
-            told_at: Time::default(),
-        };
-        let token = self.token_of(&subscription)?;
-        self.all.insert(id, subscription);
-        self.of_connection.entry(connection).or_default().push(id);
-        Some((id, token))
-    }
-
-    /// The subscription that waits for this slot will not begin.
-    fn give_up(&mut self, connection: ConnectionId, slot: u64) {
-        if let Some(Opening { size, .. }) = self.opening.remove(&(connection, slot)) {
-            self.size = self.size.minus(size);
         }
     }
 

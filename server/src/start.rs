@@ -254,7 +254,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         snapshots: flush_settings(memory::Plan::of(memory_bytes).snapshots(options.value_bytes_max), seed),
         large_writes: node::LargeWriteSettings::default(),
         turn_work_max: base::limits::TURN_WORK_MAX,
-        change_memory_bytes: base::limits::CHANGE_MEMORY_BYTES,
+        subscriptions: node::SubscriptionSettings::default(),
         compared_every: options.compare_every,
         log_entries_kept: options.log_entries_kept,
         log_trim: node::LogTrimSettings::default(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base::Rng;
 use base::limits::UNDECIDED_BYTES_MAX;
-use node::{LargeWriteSettings, LogTrimSettings};
+use node::{LargeWriteSettings, LogTrimSettings, SubscriptionSettings};
 use storage::{CachePolicy, CacheSettings};
 
 use plan::*;
@@ -119,8 +119,8 @@ pub struct Chaos {
     pub request_timeout_ms: u64,
     /// Units of work after which a turn leaves entries to the next one: often a few entries' worth.
     pub turn_work_max: u64,
-    /// Bytes in which a node keeps changes for subscribers.
-    pub change_memory_bytes: usize,
+    /// How subscribers are told what changes.
+    pub subscriptions: SubscriptionSettings,
     /// Bytes from which on a write is a large one, and how many may be on their way when it leaves.
     pub large_writes: LargeWriteSettings,
     /// When logs are given back that all nodes have: every second seed never does it, as its clients write little.
@@ -420,8 +420,12 @@ impl Chaos {
             undecided_bytes_max: *large.pick(&[8 << 10, 64 << 10, UNDECIDED_BYTES_MAX, UNDECIDED_BYTES_MAX]),
             compared_every: Duration::from_millis(*comparisons.pick(&[0, 0, 0, 200, 1_000, 3_000])),
             turn_work_max: *work.pick(&[1_000, 10_000, base::limits::TURN_WORK_MAX, base::limits::TURN_WORK_MAX]),
-            // In half of the seeds subscribers come too late for what a node keeps.
-            change_memory_bytes: *changes.pick(&[4 << 10, 32 << 10, 64 << 20, 64 << 20]),
+            subscriptions: SubscriptionSettings {
+                // In half of the seeds subscribers come too late for what a node keeps.
+                memory_bytes: *changes.pick(&[4 << 10, 32 << 10, 64 << 20, 64 << 20]),
+                walked_keys: *changes.pick(&[1, 2, 4, base::limits::WALKED_KEYS]),
+                walked_keys_per_tick: *changes.pick(&[1, 1, 2, base::limits::WALKED_KEYS_PER_TICK]),
+            },
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
             cache: has(Fault::ValueCache).then_some(drawn_cache),
             terms_seed: has(Fault::BucketTerms).then_some(terms_seed),

@@ -452,6 +452,12 @@ impl<N: Door> Cluster<N> {
         copies::check(&self.messages.copies, &self.network.troubles, self.now.saturating_sub(4 * way + SECOND / 2))
     }
 
+    /// Whether all subscribers from before the calm at the end are live.
+    #[must_use]
+    pub fn subscribers_are_live(&self) -> bool {
+        self.messages.changes.are_all_live(self.chaos.ends_at)
+    }
+
     /// Judges what subscribers were told; what was acknowledged before `settled` has come to every node.
     #[must_use]
     pub fn judge_subscriptions(&mut self, settled: u64) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Revision, WallTime};
-use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recorded, Recovered, TrailMark, Voters};
+use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recorded, Recovered, Standing, TrailMark, Voters};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -144,6 +144,11 @@ pub trait Door: Sized {
     /// Changes of a partition that it keeps for subscribers, those behind a revision; none if it records none.
     fn recorded(&self, partition: PartitionId, after: Revision) -> Option<Recorded> {
         let _ = (partition, after);
+        None
+    }
+    /// The keys of a partition, and its revision; none if it has none.
+    fn standing(&self, partition: PartitionId) -> Option<(Revision, Vec<Standing>)> {
+        let _ = partition;
         None
     }
     /// The checksum of a decided entry.
@@ -297,6 +302,10 @@ impl Door for node::Node {
 
     fn recorded(&self, partition: PartitionId, after: Revision) -> Option<Recorded> {
         node::recorded(self, partition, after)
+    }
+
+    fn standing(&self, partition: PartitionId) -> Option<(Revision, Vec<Standing>)> {
+        node::standing(self, partition)
     }
 
     fn spaces(&self) -> Vec<Space> {

@@ -296,6 +296,7 @@ fn finish<N: Door>(cluster: &mut Cluster<N>, healed_at: u64) -> Option<liveness:
             && cluster.caches_are_calm()
             && cluster.is_swept()
             && cluster.is_everybody_told()
+            && cluster.subscribers_are_live()
             && cluster.behind_in_version().is_empty()
             // One may have come back with the healing.
             && cluster.judge_folders_that_came_back().is_none()

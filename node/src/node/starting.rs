@@ -148,7 +148,7 @@ impl Node {
         };
         let boot = recovered.journal.next_number;
         let council_until = rebuilt.get(&COUNCIL).map(|council| council.restored.log.last()).unwrap_or_default();
-        let subscriptions = Subscriptions::new(config.change_memory_bytes, council_until, config.planted);
+        let subscriptions = Subscriptions::new(config.subscriptions, council_until, config.planted);
         let mut node = Node {
             now,
             clock: Clock::new(now),

@@ -15,8 +15,10 @@ use data::spec::Group;
 use data::{Blob, Failure, Reply};
 
 use super::filter::{Filter, Kinds, Pattern};
+use super::opening::Asked;
+use super::size::Size;
 use super::token::{Token, history};
-use super::{Asked, Size, SubscriptionId, glue};
+use super::{SubscriptionId, glue};
 use crate::access;
 use crate::bucket::Bucket;
 use crate::commands::{Context, Entry, Local, answers, spec, special};
@@ -37,8 +39,8 @@ pub(crate) static ENTRIES: &[Entry] = &[
             -2,
             GROUP,
             "0.1.0",
-            "Tells the connection every change of keys, in order, from now on or from a token on.",
-            "[FROM token|NOW] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP end]",
+            "Tells the connection what is there, if it wants to know that, and every change of keys, in order, from now on or from a token on.",
+            "[FROM token|NOW] [WITH STATE] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP restate|end]",
         ),
         MARKS,
         Local::SubscribeToChanges,
@@ -84,6 +86,12 @@ const NO_SUCH: Failure = Failure::Text("ERR this connection has no such subscrip
 const OTHER_BUCKET: Failure = Failure::Text("ERR the token is for another bucket than the selected one");
 const OTHER_KEYS: Failure =
     Failure::Text("ERR the token says nothing of some of these keys: it is of a subscription to others");
+const STATE_OR_FROM: Failure = Failure::Text(
+    "ERR WITH STATE begins with what is there, and FROM says where to go on: a subscription has one of them",
+);
+const STATE_OF_SOME_KINDS: Failure = Failure::Text(
+    "ERR what is there is kept up to date by changes of all kinds: WITH STATE and ON GAP RESTATE go without KIND",
+);
 const NO_KIND: Failure = Failure::Text("ERR a kind of changes is one of set, deadline, del, expire, evict, flush");
 const NOT_YET: Failure =
     Failure::Text("ERR subscriptions to changes are there once all nodes of the cluster speak version 8");
@@ -98,12 +106,15 @@ struct Said {
     filter: Filter,
     from: Option<Token>,
     with_values: bool,
+    with_state: bool,
+    restates: bool,
 }
 
 /// Reads the words behind the name.
 fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
-    let mut said = Said { filter: Filter::default(), from: None, with_values: true };
-    let mut kinds = None;
+    let mut said =
+        Said { filter: Filter::default(), from: None, with_values: true, with_state: false, restates: false };
+    let (mut kinds, mut restates, mut is_from) = (None, None, false);
     let mut words = words.iter().copied();
     let mut patterns = BTreeSet::new();
     while let Some(word) = words.next() {
@@ -115,6 +126,7 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
         let value = words.next().ok_or(Failure::Syntax)?;
         let value_is = |other: &str| value.eq_ignore_ascii_case(other.as_bytes());
         if is("from") {
+            is_from = true;
             said.from = if value_is("now") { None } else { Some(Token::parse(value)?) };
         } else if is("key") {
             said.filter.keys.insert(Blob::new(value));
@@ -147,9 +159,13 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
             };
         } else if is("on") && value_is("gap") {
             let what = words.next().ok_or(Failure::Syntax)?;
-            if !what.eq_ignore_ascii_case(b"end") {
-                return Err(Failure::Syntax);
-            }
+            restates = match () {
+                () if what.eq_ignore_ascii_case(b"restate") => Some(true),
+                () if what.eq_ignore_ascii_case(b"end") => Some(false),
+                () => return Err(Failure::Syntax),
+            };
+        } else if is("with") && value_is("state") {
+            said.with_state = true;
         } else {
             return Err(Failure::Syntax);
         }
@@ -165,13 +181,20 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
         return Err(NO_KEYS);
     }
     said.filter.kinds = kinds.unwrap_or(Kinds::ALL);
+    said.restates = restates.unwrap_or(said.with_state);
+    if said.with_state && is_from {
+        return Err(STATE_OR_FROM);
+    }
+    if said.restates && said.filter.kinds != Kinds::ALL {
+        return Err(STATE_OF_SOME_KINDS);
+    }
     Ok(said)
 }
 
 /// The partitions in which there may be keys that a filter wants.
 fn partitions_of(bucket: &Bucket, filter: &Filter) -> Vec<PartitionId> {
     // A flush of the bucket is one of each partition: a subscription to one key hears of it once.
-    if filter.all || !filter.prefixes.is_empty() || !filter.patterns.is_empty() {
+    if !filter.names_all_keys() {
         return bucket.partitions().collect();
     }
     let partitions: BTreeSet<PartitionId> = filter.keys.iter().map(|key| bucket.partition_of(hash_slot(key))).collect();
@@ -212,7 +235,7 @@ pub(crate) fn subscribe(node: &mut Node, session: &mut Session, words: &[&[u8]])
 }
 
 fn ask(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Failure> {
-    let Said { filter, from, with_values } = parse(&words[1..])?;
+    let Said { filter, from, with_values, with_state, restates } = parse(&words[1..])?;
     if session.is_limited {
         access::check_filter(node, session, &filter)?;
     }
@@ -224,7 +247,7 @@ fn ask(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Fai
     let from = beginning(bucket, partitions_of(bucket, &filter), from.as_ref())?;
     let (bucket, partitions) = (bucket.born, bucket.settings.partitions);
     check_limits(node, session, &filter, from.len())?;
-    Ok(Asked { bucket, history, partitions, filter, with_values, from, is_of_another })
+    Ok(Asked { bucket, history, partitions, filter, with_values, with_state, restates, from, is_of_another })
 }
 
 /// Looks whether the node, and the connection, may have one more subscription.
@@ -274,7 +297,8 @@ fn begin(node: &mut Node, session: &mut Session, asked: Asked) {
     };
     let is_ready = groups.iter().zip(&asked.from).all(goes_on);
     session.subscribed_to_changes += 1;
-    if is_ready || asked.is_of_another {
+    // Of a token of another history nothing is left but to say so, or what is there by now.
+    if is_ready || (asked.is_of_another && !asked.restates) {
         let count = asked.from.len();
         // No slot has such a number.
         let waiting = (session.id, u64::MAX);
@@ -322,6 +346,11 @@ mod tests {
         assert_eq!((all.filter.words_count(), all.filter.all, all.with_values), (6, false, false));
         let kinds: Vec<&str> = all.filter.kinds.names().collect();
         assert_eq!(kinds, ["del", "expire"]);
+        let shown = |line: &str| said(line).map(|said| (said.with_state, said.restates));
+        assert_eq!(shown("ALL with STATE"), Ok((true, true)));
+        assert_eq!(shown("WITH state ON GAP end ALL"), Ok((true, false)));
+        assert_eq!(shown("ALL FROM 7~00000000000000fe:3 ON GAP restate"), Ok((false, true)));
+        assert_eq!(shown("ALL"), Ok((false, false)));
         assert!(said("FROM now ALL").expect("it is right").from.is_none());
         let token = said("PREFIX a FROM 7~00000000000000fe:3,4").expect("it is right").from.expect("there is one");
         assert_eq!(token.revisions, [Some(Revision(3)), Some(Revision(4))]);
@@ -338,6 +367,9 @@ mod tests {
         {
             assert!(said(bad).is_err(), "{bad}");
         }
+        assert_eq!(said("ALL WITH STATE FROM NOW").err(), Some(STATE_OR_FROM));
+        assert_eq!(said("ALL WITH STATE KIND del").err(), Some(STATE_OF_SOME_KINDS));
+        assert_eq!(said("ALL WITH VALUES").err(), Some(Failure::Syntax));
         assert_eq!(said(&"KEY a PREFIX b ".repeat(2)).expect("it is right").filter.words_count(), 2);
         let many: String = (0..=SUBSCRIPTION_WORDS_MAX).map(|number| format!("KEY {number} ")).collect();
         assert_eq!(said(&many).err(), Some(TOO_MANY_WORDS));

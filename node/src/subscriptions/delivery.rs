@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use base::{PartitionId, Revision, Time};
-use wire::Protocol;
+use base::{PartitionId, Time};
 
 use super::filter::Fit;
 use super::frames::{self, Reason};
 use super::index::{Index, Listener};
 use super::ring::Missed;
 use super::token::Token;
-use super::{NoRoom, PROGRESS_EVERY, Sink, Subscription, SubscriptionId, Subscriptions, Told};
+use super::walk::{Part, Walk};
+use super::{NoRoom, PROGRESS_EVERY, Sink, States, Subscription, SubscriptionId, Subscriptions, Told};
 use crate::door::Planted;
 
 /// Messages that a turn sends at the most: about a millisecond's work.
@@ -31,7 +31,7 @@ const PROGRESS: &str = "dictum.progress";
 
 impl Subscriptions {
     /// Tells what there is to be told, up to what a turn may cost.
-    pub(crate) fn tell(&mut self, now: Time, sink: &mut impl Sink) -> Told {
+    pub(crate) fn tell(&mut self, now: Time, sink: &mut impl Sink, states: &impl States) -> Told {
         let mut told = Told::default();
         self.now = now;
         for _ in 0..self.waiting.later.len().min(TURN_ASKED_AGAIN_MAX) {
@@ -52,7 +52,7 @@ impl Subscriptions {
                 break;
             }
             let Some(next) = self.waiting.behind.pop_front() else { break };
-            self.go_on(next, sink, &mut records, &mut told);
+            self.go_on(next, (sink, states), &mut records, &mut told);
         }
         let untold: Vec<SubscriptionId> = self.untold.iter().copied().take(TURN_ASKED_AGAIN_MAX).collect();
         for id in untold {
@@ -158,12 +158,13 @@ impl Subscriptions {
     fn go_on(
         &mut self,
         (id, partition): (SubscriptionId, PartitionId),
-        sink: &mut impl Sink,
+        (sink, states): (&mut impl Sink, &impl States),
         records: &mut usize,
         told: &mut Told,
     ) {
         let waiting = (id, partition);
         *records += 1;
+        let planted = self.planted;
         let Some(subscription) = self.all.get_mut(&id) else { return };
         let connection = subscription.connection;
         let filter = Arc::clone(&subscription.filter);
@@ -182,7 +183,12 @@ impl Subscriptions {
         if let Some(reason) = place.gap {
             let from = place.at;
             let to = self.rings.head(partition).unwrap_or(from);
-            return self.tell_gap(waiting, protocol, ((from, to), reason), sink, told);
+            let is_there = states.tree(partition).is_some();
+            return self.tell_gap(waiting, protocol, ((from, to), reason), (sink, is_there), told);
+        }
+        if place.walk.as_ref().is_some_and(Walk::is_at_start) {
+            // Whatever has changed so far, the walk will bring it.
+            place.at = self.rings.head(partition).unwrap_or(place.at);
         }
         match self.rings.after(partition, place.at).err() {
             None => {}
@@ -195,7 +201,8 @@ impl Subscriptions {
             Some(Missed::Gone { floor }) => {
                 let reason = if place.was_full { Reason::TooSlow } else { Reason::Retention };
                 let span = (place.at, floor);
-                return self.tell_gap(waiting, protocol, (span, reason), sink, told);
+                let is_there = states.tree(partition).is_some();
+                return self.tell_gap(waiting, protocol, (span, reason), (sink, is_there), told);
             }
         }
         let Ok(fitting) = self.rings.after(partition, place.at) else { return };
@@ -207,7 +214,8 @@ impl Subscriptions {
                 break;
             }
             looked += each;
-            match filter.wants(&recorded.record) {
+            let is_passed = place.walk.as_ref().is_some_and(|walk| walk.passes(&recorded.record, planted));
+            match if is_passed { Fit::No } else { filter.wants(&recorded.record) } {
                 Fit::No => {}
                 Fit::Undecided => {
                     place.gap = Some(Reason::PatternTooCostly);
@@ -236,7 +244,20 @@ impl Subscriptions {
         if let Some(why) = refused {
             return self.waiting.put_off(waiting, connection, why);
         }
-        let is_at_head = self.rings.head(partition) == Some(at) && !is_over;
+        let mut is_at_head = self.rings.head(partition) == Some(at) && !is_over;
+        if is_at_head && place.walk.is_some() {
+            // Of a state with changes that are not in the ring this cannot be told.
+            let Some(tree) = states.tree(partition).filter(|tree| tree.revision() == at) else {
+                return self.waiting.later.push_back(waiting);
+            };
+            if self.walk_left == 0 {
+                return self.waiting.later.push_back(waiting);
+            }
+            match self.walk_on(waiting, tree, sink, records, told) {
+                Part::Refused(why) => return self.waiting.put_off(waiting, connection, why),
+                part => is_at_head = part == Part::AtEnd,
+            }
+        }
         let Some(watched) = self.watched.get_mut(&partition) else { return };
         if is_at_head && watched.live.is_empty() {
             // Nobody was told anything yet that this one was not.
@@ -268,25 +289,13 @@ impl Subscriptions {
         }
     }
 
-    fn tell_gap(
-        &mut self,
-        (id, partition): (SubscriptionId, PartitionId),
-        protocol: Protocol,
-        (span, reason): ((Revision, Revision), Reason),
-        sink: &mut impl Sink,
-        told: &mut Told,
-    ) {
-        let Some(connection) = self.all.get(&id).map(|subscription| subscription.connection) else { return };
-        let message = frames::gap(protocol, id, partition, span, (reason, "end"));
-        sink.send(connection, [&message, &[]]);
-        told.gaps += 1;
-        self.end(connection, id);
-        sink.over(connection);
-    }
-
     /// Where a subscription is. None while a change is told to some live ones and not to others.
     pub(super) fn token_of(&self, subscription: &Subscription) -> Option<Token> {
         let mut revisions = vec![None; usize::from(subscription.partitions)];
+        if subscription.places.iter().any(|place| place.walk.is_some()) {
+            // From no place could be gone on without what is there.
+            return None;
+        }
         for place in &subscription.places {
             let at = match self.watched.get(&place.partition).filter(|_| place.is_live) {
                 Some(watched) if watched.within.is_some() => return None,
@@ -319,9 +328,10 @@ impl Subscriptions {
         true
     }
 
-    /// Tells the next ones of so many parts of all how far they are, those that are live.
+    /// A tick: tells the next ones of so many parts of all how far they are, those that are live.
     pub(crate) fn tell_progress(&mut self, now: Time, part: usize, sink: &mut impl Sink) -> usize {
         self.now = now;
+        self.walk_left = self.settings.walked_keys_per_tick;
         let count = self.all.len().div_ceil(part);
         let behind = self.all.range(SubscriptionId(self.hand.0 + 1)..).chain(self.all.range(..=self.hand));
         let next: Vec<SubscriptionId> = behind.map(|(id, _)| *id).take(count).collect();

@@ -114,6 +114,11 @@ impl Filter {
         !self.all && self.keys.is_empty() && self.prefixes.is_empty() && self.patterns.is_empty()
     }
 
+    /// Each key is named: there is nothing that others could fit.
+    pub(crate) fn names_all_keys(&self) -> bool {
+        !self.all && self.prefixes.is_empty() && self.patterns.is_empty()
+    }
+
     /// How many words name its keys.
     pub(crate) fn words_count(&self) -> usize {
         self.keys.len() + self.prefixes.len() + self.patterns.len()
@@ -133,7 +138,8 @@ impl Filter {
         }
     }
 
-    fn has(&self, key: &[u8]) -> Fit {
+    /// Whether it is for a key.
+    pub(crate) fn has(&self, key: &[u8]) -> Fit {
         let is_named = self.all || self.keys.contains(key);
         if is_named || self.prefixes.iter().any(|prefix| key.starts_with(prefix)) {
             return Fit::Yes;

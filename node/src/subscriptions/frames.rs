@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! dictum.change   sid [partition revision stamp] [kind event key value deadline flags]
+//! dictum.state    sid [partition revision] [type key value deadline flags]   a key that is there
 //! dictum.live     sid token                        everything up to here was told
 //! dictum.progress sid token                        the same, where nothing was to be told
 //! dictum.gap      sid [partition from to] reason what-now
 //! ```
 
-use base::{PartitionId, Revision};
-use data::After;
+use base::{PartitionId, Revision, WallTime};
+use data::{After, Record};
 use wire::{Protocol, ReplyWriter};
 
 use super::SubscriptionId;
@@ -34,6 +35,11 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// What is there now makes good for what cannot be told.
+    pub(crate) fn can_be_restated(self) -> bool {
+        matches!(self, Reason::Retention | Reason::TooSlow | Reason::BegunAnew)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Reason::Retention => "retention",
@@ -87,7 +93,13 @@ fn body(partition: PartitionId, recorded: &Recorded, protocol: Protocol, with_va
     writer.bulk(name_of(record.kind).as_bytes());
     writer.bulk(&record.event);
     writer.bulk(&record.key);
-    match &record.after {
+    left(&mut writer, (&record.after, with_values), record.deadline, record.is_new);
+    bytes
+}
+
+/// Value, deadline, and flags.
+fn left(writer: &mut ReplyWriter<'_>, (after, with_values): (&After, bool), deadline: Option<WallTime>, is_new: bool) {
+    match after {
         After::String(bytes) | After::Json(bytes) if with_values => writer.bulk(bytes),
         After::Effect(words) if with_values => {
             writer.array(words.len());
@@ -95,11 +107,11 @@ fn body(partition: PartitionId, recorded: &Recorded, protocol: Protocol, with_va
         }
         _ => writer.null(),
     }
-    match record.deadline {
+    match deadline {
         Some(deadline) => writer.integer(number(deadline.0)),
         None => writer.null(),
     }
-    let what = match &record.after {
+    let what = match after {
         After::Gone => None,
         _ if !with_values => Some("omitted"),
         After::Omitted => Some("omitted"),
@@ -107,10 +119,42 @@ fn body(partition: PartitionId, recorded: &Recorded, protocol: Protocol, with_va
         After::Json(_) => Some("json"),
         After::String(_) => None,
     };
-    let flags: Vec<&str> = record.is_new.then_some("new").into_iter().chain(what).collect();
+    let flags: Vec<&str> = is_new.then_some("new").into_iter().chain(what).collect();
     writer.array(flags.len());
     flags.iter().for_each(|flag| writer.bulk(flag.as_bytes()));
+}
+
+/// `dictum.state`: a key that is there.
+pub(crate) fn state(
+    protocol: Protocol,
+    id: SubscriptionId,
+    partition: PartitionId,
+    (key, record): (&[u8], &Record),
+    after: Option<&After>,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128 + key.len());
+    let mut writer = ReplyWriter::new(&mut bytes, protocol);
+    writer.push(4);
+    writer.bulk(b"dictum.state");
+    writer.integer(number(id.0));
+    state_body(&mut writer, partition, (key, record), after);
     bytes
+}
+
+/// What stands behind the subscription's number. `after`: none if values are not wanted.
+pub(crate) fn state_body(
+    writer: &mut ReplyWriter<'_>,
+    partition: PartitionId,
+    (key, record): (&[u8], &Record),
+    after: Option<&After>,
+) {
+    writer.array(2);
+    writer.integer(i64::from(partition.index));
+    writer.integer(number(record.revision.0));
+    writer.array(5);
+    writer.bulk(record.value.type_name().as_bytes());
+    writer.bulk(key);
+    left(writer, (after.unwrap_or(&After::Omitted), after.is_some()), record.deadline(), false);
 }
 
 /// `dictum.live`, or `dictum.progress`.

@@ -1,18 +1,21 @@
 //! What the node does for [`Subscriptions`](super::Subscriptions): it hands over what was recorded, gives it the connections to tell, and keeps recording on.
 
-use base::limits::SUBSCRIBER_UNREAD_BYTES;
+use std::ops::Bound;
+
+use base::limits::{STATE_VALUE_BYTES_MAX, SUBSCRIBER_UNREAD_BYTES};
 use base::versions::Feature;
 use base::{PartitionId, Revision, WallTime};
 use bytes::Bytes;
-use data::{ChangeKind, Failure, Reply};
-use wire::Protocol;
+use data::{ChangeKind, Failure, Reply, Tree, restated};
+use wire::{Protocol, ReplyWriter};
 
-use super::frames::{Bodies, Reason, number};
+use super::frames::{self, Bodies, Reason, number};
 use super::token::history;
-use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink};
+use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink, States};
 use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
+use crate::groups::Groups;
 use crate::node::{Node, TICK_EVERY, news_of, place_of};
 use crate::router::Waiter;
 use crate::sessions::Sessions;
@@ -57,6 +60,13 @@ impl Sink for Connections<'_> {
         if let Some(Some(session)) = self.sessions.get_mut(&connection) {
             session.subscribed_to_changes = session.subscribed_to_changes.saturating_sub(1);
         }
+    }
+}
+
+impl States for Groups {
+    fn tree(&self, partition: PartitionId) -> Option<&Tree> {
+        let group = &self[place_of(self, partition)?];
+        group.elsewhere.is_none().then_some(&group.partition.tree)
     }
 }
 
@@ -113,11 +123,14 @@ pub(crate) fn tell(node: &mut Node) {
         return;
     }
     let now = node.now.time;
-    let Node { subscriptions, sessions, dirty, .. } = node;
-    let told = subscriptions.tell(now, &mut Connections { sessions, dirty });
+    let Node { subscriptions, sessions, dirty, groups, .. } = node;
+    let told = subscriptions.tell(now, &mut Connections { sessions, dirty }, groups);
     let counts = [
+        (told.keys, "subscriptions: keys that are there told"),
+        (told.walked, "subscriptions: all of a partition that is there was told"),
         (told.messages, "subscriptions: changes told"),
         (told.gaps, "subscriptions: a gap told"),
+        (told.restated, "subscriptions: what is there is told behind a gap"),
         (told.fell_behind, "subscriptions: one fell behind"),
         (told.came_live, "subscriptions: one is live"),
     ];
@@ -236,7 +249,8 @@ pub(super) fn open(node: &mut Node, waiting: (ConnectionId, u64), revisions: &[O
             None => node.subscriptions.cannot_go_on(id, partition, Reason::Moved),
         }
     }
-    Reply::Array(vec![Reply::Integer(number(id.0)), Reply::bulk(token.to_string().as_bytes())])
+    let token = token.map_or(Reply::Nil, |token| Reply::bulk(token.to_string().as_bytes()));
+    Reply::Array(vec![Reply::Integer(number(id.0)), token])
 }
 
 /// What a node keeps of a partition's changes: for checkers.
@@ -277,4 +291,29 @@ pub fn recorded(node: &Node, partition: PartitionId, after: Revision) -> Option<
         message: Bodies::default().get(partition, it, (Protocol::Resp3, true)).to_vec(),
     };
     Some(Recorded { history: format!("{}~{history:016x}", bucket.born.0), floor, changes: new.map(change).collect() })
+}
+
+/// A key that is there: for checkers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The key.
+    pub key: Vec<u8>,
+    /// That of its last change.
+    pub revision: Revision,
+    /// What subscribers are told of it in RESP3, behind the subscription's number.
+    pub message: Vec<u8>,
+}
+
+/// All keys of a partition, with its revision; none if this node has none. For checkers.
+#[must_use]
+pub fn standing(node: &Node, partition: PartitionId) -> Option<(Revision, Vec<Standing>)> {
+    let tree = node.groups.tree(partition)?;
+    let keys = tree.records(Bound::Unbounded).map(|(key, record)| {
+        let mut message = Vec::new();
+        let after = restated(tree, &record, STATE_VALUE_BYTES_MAX);
+        let mut writer = ReplyWriter::new(&mut message, Protocol::Resp3);
+        frames::state_body(&mut writer, partition, (&key.key, &record), Some(&after));
+        Standing { key: key.key.to_vec(), revision: record.revision, message }
+    });
+    Some((tree.revision(), keys.collect()))
 }

@@ -1,14 +1,26 @@
 use std::cell::RefCell;
 
-use data::{After, Blob, ChangeKind};
+use data::{After, Blob, ChangeKind, EntryContext, StoreKey};
 use wire::{ReplyLimits, ReplyParser, Value};
 
 use super::delivery::TURN_MESSAGES_MAX;
 use super::filter::tests::filter;
+use super::opening::Asked;
 use super::*;
 
 const NOW: Time = Time(1);
 const PARTITION: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+
+/// Nodes without a state.
+struct Nothing;
+
+const NOTHING: Nothing = Nothing;
+
+impl States for Nothing {
+    fn tree(&self, _: PartitionId) -> Option<&Tree> {
+        None
+    }
+}
 
 /// Connections by their numbers: those named take nothing, for this reason.
 #[derive(Default)]
@@ -55,6 +67,12 @@ impl Connections {
             };
             let word = text(0);
             told.push(match (word.strip_prefix("dictum.").expect("it is ours"), &parts[2]) {
+                ("state", _) => match &parts[3] {
+                    Value::Array(words) => {
+                        format!("has {}", String::from_utf8_lossy(words[1].as_bytes().expect("a key")))
+                    }
+                    other => panic!("{other:?}"),
+                },
                 ("change", Value::Array(numbers)) => match numbers[1] {
                     Value::Integer(revision) => revision.to_string(),
                     ref other => panic!("{other:?}"),
@@ -79,8 +97,12 @@ fn record(revision: u64, key: &str) -> ChangeRecord {
     }
 }
 
+fn settings(memory_bytes: usize) -> SubscriptionSettings {
+    SubscriptionSettings { memory_bytes, walked_keys: 2, walked_keys_per_tick: 1000 }
+}
+
 fn subscriptions(memory: usize) -> Subscriptions {
-    let mut subscriptions = Subscriptions::new(memory, Position(0), None);
+    let mut subscriptions = Subscriptions::new(settings(memory), Position(0), None);
     subscriptions.recorded(PARTITION, (Revision(0), 0), Vec::new());
     subscriptions
 }
@@ -106,13 +128,15 @@ fn begin(
         partitions: 1,
         filter: filter(&[("prefix", prefix)]),
         with_values: true,
+        with_state: false,
+        restates: false,
         from: vec![(PARTITION, from.map(Revision))],
         is_of_another: false,
     };
     let waiting = (ConnectionId(connection), 0);
     subscriptions.wait(waiting, asked);
     let (id, token) = subscriptions.open(waiting, &[Some(Revision(now))]).expect("it was waiting");
-    assert_eq!(token.revisions, [Some(Revision(from.unwrap_or(now)))]);
+    assert_eq!(token.expect("it has a place").revisions, [Some(Revision(from.unwrap_or(now)))]);
     id
 }
 
@@ -123,13 +147,13 @@ fn live_ones_are_told_what_they_want_and_those_from_a_token_what_they_have_misse
     begin(&mut all, 1, "a:", None, 3);
     begin(&mut all, 2, "", Some(1), 3);
     begin(&mut all, 3, "b:", Some(0), 3);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(1), ["live 3"]);
     assert_eq!(sink.told(2), ["2", "3", "live 3"]);
     assert_eq!(sink.told(3), ["live 3"]);
     change(&mut all, 4, "a:2", 1);
     change(&mut all, 5, "b:2", 1);
-    let told = all.tell(NOW, &mut sink);
+    let told = all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!((told.messages, told.fell_behind, all.goes_on()), (4, 0, false));
     assert_eq!([1, 2, 3].map(|connection| sink.told(connection)), [vec!["4"], vec!["4", "5"], vec!["5"]]);
     // Once told, nothing is told again; but how far all are is told to those that did not know.
@@ -145,40 +169,40 @@ fn a_subscriber_who_does_not_read_is_told_later_and_holds_up_nobody() {
     let (mut all, mut sink) = (subscriptions(1 << 20), Connections::default());
     begin(&mut all, 1, "", None, 0);
     begin(&mut all, 2, "", None, 0);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!([sink.told(1), sink.told(2)], [["live 0"], ["live 0"]]);
     sink.takes.insert(1, RefCell::new(2));
     change(&mut all, 1, "k", 4);
-    let told = all.tell(NOW, &mut sink);
+    let told = all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!((told.fell_behind, all.goes_on(), all.has_work()), (1, false, false));
     assert_eq!(sink.told(1), ["1", "2"]);
     assert_eq!(sink.told(2), ["1", "2", "3", "4"]);
     change(&mut all, 5, "k", 1);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!((sink.told(1).len(), sink.told(2)), (0, vec!["5".to_owned()]));
     // It has read two of them, then all.
     sink.takes.insert(1, RefCell::new(2));
     all.on_room(ConnectionId(1));
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(1), ["3", "4"]);
     sink.takes.clear();
     all.on_room(ConnectionId(1));
-    assert_eq!(all.tell(NOW, &mut sink).came_live, 1);
+    assert_eq!(all.tell(NOW, &mut sink, &NOTHING).came_live, 1);
     assert_eq!(sink.told(1), ["5"]);
     // One that has enough for a turn goes on in the next; one whose answers are held up when these are out.
     sink.refuse.insert(2, NoRoom::NextTurn);
     change(&mut all, 6, "k", 1);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert!(all.goes_on());
     sink.refuse.clear();
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!([sink.told(1), sink.told(2)], [["6"], ["6"]]);
     sink.refuse.insert(2, NoRoom::Later);
     change(&mut all, 7, "k", 2);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert!(all.has_work() && !all.goes_on());
     sink.refuse.clear();
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!([sink.told(1), sink.told(2)], [["7", "8"], ["7", "8"]]);
 }
 
@@ -188,15 +212,15 @@ fn what_is_gone_is_told_as_a_gap_and_ends_it() {
     let (mut all, mut sink) = (subscriptions(memory), Connections::default());
     begin(&mut all, 1, "", None, 0);
     begin(&mut all, 2, "", None, 0);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     sink.refuse.insert(1, NoRoom::Full);
     change(&mut all, 1, "k", 8);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     change(&mut all, 9, "k", 8);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     sink.refuse.clear();
     all.on_room(ConnectionId(1));
-    assert_eq!(all.tell(NOW, &mut sink).gaps, 1);
+    assert_eq!(all.tell(NOW, &mut sink, &NOTHING).gaps, 1);
     let gap = |from: u64, to: u64, why: &str| {
         format!("gap {:?} {why} end", [Value::Integer(0), Value::Integer(from as i64), Value::Integer(to as i64)])
     };
@@ -204,20 +228,20 @@ fn what_is_gone_is_told_as_a_gap_and_ends_it() {
     assert_eq!((sink.told(2).len(), all.count(), &sink.over[..]), (17, 1, &[1][..]));
     // More than there is room for within one turn: live ones learn of it as well.
     change(&mut all, 17, "k", 30);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(2), [gap(16, 36, "retention")], "it has read everything: the node is to blame");
     begin(&mut all, 3, "", Some(20), 46);
     begin(&mut all, 4, "", Some(44), 46);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(3), [gap(20, 36, "retention")]);
     assert_eq!(sink.told(4), ["45", "46", "live 46"]);
     // From a place where nobody has been, it is another history.
     begin(&mut all, 5, "", Some(50), 46);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(5), [gap(50, 46, "begun-anew")]);
     // The bucket goes.
     all.end_partition(PARTITION, Reason::BucketDropped);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!((sink.told(4), all.count()), (vec![gap(46, 46, "bucket-dropped")], 0));
     assert!(all.is_empty() && all.watched.is_empty() && all.of_connection.is_empty() && all.size == Size::default());
 }
@@ -230,18 +254,18 @@ fn a_turn_tells_so_much_and_the_next_one_goes_on_where_it_was() {
         begin(&mut all, connection, "", None, 0);
     }
     while all.has_work() {
-        all.tell(NOW, &mut sink);
+        all.tell(NOW, &mut sink, &NOTHING);
     }
     sink.sent.clear();
     change(&mut all, 1, "k", 3);
-    assert!(all.tell(NOW, &mut sink).messages == TURN_MESSAGES_MAX && all.goes_on());
+    assert!(all.tell(NOW, &mut sink, &NOTHING).messages == TURN_MESSAGES_MAX && all.goes_on());
     assert_eq!(all.told_last, Some(PARTITION));
     // In the middle of a change nobody is told how far it is, and a new one waits.
     assert_eq!(all.tell_progress(NOW + PROGRESS_EVERY, 1, &mut sink), 0);
     begin(&mut all, count, "", Some(1), 3);
     let mut turns = 1;
     while all.has_work() {
-        assert!(all.tell(NOW, &mut sink).messages <= TURN_MESSAGES_MAX);
+        assert!(all.tell(NOW, &mut sink, &NOTHING).messages <= TURN_MESSAGES_MAX);
         turns += 1;
     }
     assert!(turns >= 2);
@@ -251,24 +275,24 @@ fn a_turn_tells_so_much_and_the_next_one_goes_on_where_it_was() {
 
 #[test]
 fn nothing_recorded_is_waited_for_and_another_state_is_a_gap() {
-    let (mut all, mut sink) = (Subscriptions::new(1 << 20, Position(0), None), Connections::default());
+    let (mut all, mut sink) = (Subscriptions::new(settings(1 << 20), Position(0), None), Connections::default());
     begin(&mut all, 1, "", None, 5);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert!(sink.told(1).is_empty() && all.has_work(), "nothing is recorded yet");
     all.begin(PARTITION, Revision(5));
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(1), ["live 5"]);
     // This replica has not come so far as the one that gave the token.
     begin(&mut all, 2, "", Some(7), 9);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     change(&mut all, 6, "k", 3);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(2), ["8", "live 8"]);
     sink.sent.clear();
     // It gets another state.
     all.unrecorded(PARTITION);
     all.begin(PARTITION, Revision(20));
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(1).len(), 1);
     assert_eq!((sink.told(2).len(), all.count()), (1, 0));
 }
@@ -279,16 +303,16 @@ fn what_ends_leaves_nothing_behind() {
     let first = begin(&mut all, 1, "a", None, 0);
     begin(&mut all, 1, "b", None, 0);
     begin(&mut all, 2, "c", None, 0);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert!(!all.end(ConnectionId(2), first), "it is another connection's");
     assert!(all.end(ConnectionId(1), first) && !all.end(ConnectionId(1), first));
     assert_eq!((all.count_of(ConnectionId(1)), all.partitions().count()), (1, 1));
     change(&mut all, 1, "a", 1);
     sink.sent.clear();
-    assert_eq!(all.tell(NOW, &mut sink).messages, 0);
+    assert_eq!(all.tell(NOW, &mut sink, &NOTHING).messages, 0);
     sink.refuse.insert(1, NoRoom::Full);
     change(&mut all, 2, "b", 1);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     all.leave(ConnectionId(1));
     all.leave(ConnectionId(2));
     assert!(all.is_empty() && all.watched.is_empty() && all.waiting.stalled.is_empty() && all.size == Size::default());
@@ -298,6 +322,8 @@ fn what_ends_leaves_nothing_behind() {
         partitions: 1,
         filter: filter(&[("key", "k")]),
         with_values: true,
+        with_state: false,
+        restates: false,
         from: vec![(PARTITION, None)],
         is_of_another: false,
     };
@@ -319,14 +345,16 @@ fn a_pattern_that_costs_too_much_ends_its_subscription_alone() {
         partitions: 1,
         filter: filter(&[("match", &format!("*{}b", "a".repeat(200)))]),
         with_values: true,
+        with_state: false,
+        restates: false,
         from: vec![(PARTITION, from.map(Revision))],
         is_of_another: false,
     };
     all.wait((ConnectionId(2), 0), asked(None));
     all.open((ConnectionId(2), 0), &[Some(Revision(0))]).expect("it was waiting");
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     change(&mut all, 1, &"a".repeat(4000), 1);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(1), ["live 0", "1"]);
     let told = sink.told(2);
     assert!(told[1].contains("pattern-too-costly end"), "{told:?}");
@@ -334,7 +362,7 @@ fn a_pattern_that_costs_too_much_ends_its_subscription_alone() {
     all.wait((ConnectionId(3), 0), asked(Some(0)));
     all.open((ConnectionId(3), 0), &[Some(Revision(1))]).expect("it was waiting");
     while all.has_work() {
-        all.tell(NOW, &mut sink);
+        all.tell(NOW, &mut sink, &NOTHING);
     }
     let told = sink.told(3);
     assert!(told[0].contains("pattern-too-costly end"), "{told:?}");
@@ -347,11 +375,11 @@ fn who_is_live_hears_of_it_once_there_is_room() {
     change(&mut all, 1, "k", 2);
     sink.takes.insert(1, RefCell::new(2));
     begin(&mut all, 1, "", Some(0), 2);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(1), ["1", "2"]);
     assert!(all.has_work() && all.tell_progress(NOW + PROGRESS_EVERY, 1, &mut sink) == 0);
     sink.takes.clear();
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!((sink.told(1), all.has_work()), (vec!["live 2".to_owned()], false));
 }
 
@@ -367,6 +395,8 @@ fn partitions_take_turns() {
             partitions: 2,
             filter: filter(&[("all", "")]),
             with_values: true,
+            with_state: false,
+            restates: false,
             from: vec![(PARTITION, None), (other, None)],
             is_of_another: false,
         };
@@ -374,13 +404,190 @@ fn partitions_take_turns() {
         all.open((ConnectionId(connection), 0), &[Some(Revision(0)); 2]).expect("it was waiting");
     }
     while all.has_work() {
-        all.tell(NOW, &mut sink);
+        all.tell(NOW, &mut sink, &NOTHING);
     }
     sink.sent.clear();
     // Each has more than a turn tells.
     change(&mut all, 1, "k", 2);
     all.recorded(other, (Revision(0), 7), vec![record(1, "k")]);
-    all.tell(NOW, &mut sink);
-    all.tell(NOW, &mut sink);
+    all.tell(NOW, &mut sink, &NOTHING);
+    all.tell(NOW, &mut sink, &NOTHING);
     assert_eq!(sink.told(0).len(), 2, "one of each");
+}
+
+#[test]
+fn walks_together_come_by_so_many_keys_until_the_next_tick() {
+    let settings = SubscriptionSettings { walked_keys_per_tick: 3, ..settings(1 << 20) };
+    let (mut all, mut sink) = (Subscriptions::new(settings, Position(0), None), Connections::default());
+    let mut state = State(Tree::new());
+    keys_in_order(9).iter().for_each(|key| state.apply(&mut all, &format!("SET {key} v")));
+    begin_with_state(&mut all, 1, &[("all", "")]);
+    begin_with_state(&mut all, 2, &[("all", "")]);
+    let mut ticks = 0;
+    while all.has_work() {
+        let mut keys = 0;
+        while all.goes_on() {
+            keys += all.tell(NOW, &mut sink, &state).keys;
+        }
+        assert!(keys <= 3, "{keys} within a tick");
+        all.tell_progress(NOW, 1, &mut sink);
+        all.tell(NOW, &mut sink, &state);
+        ticks += 1;
+    }
+    assert!(ticks >= 4, "{ticks}");
+    assert_eq!((sink.told(1).len(), sink.told(2).len()), (10, 10));
+}
+
+/// A node with a state: what it applies is recorded.
+struct State(Tree);
+
+impl States for State {
+    fn tree(&self, partition: PartitionId) -> Option<&Tree> {
+        (partition == PARTITION).then_some(&self.0)
+    }
+}
+
+impl State {
+    fn apply(&mut self, all: &mut Subscriptions, line: &str) {
+        let context = EntryContext { recorded_bytes_max: Some(64), ..EntryContext::default() };
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let before = self.0.revision();
+        let applied = data::apply(&mut self.0, &context, &words);
+        assert!(!matches!(applied.reply, Reply::Error(_)), "{line}: {:?}", applied.reply);
+        all.recorded(PARTITION, (before, 7), applied.records);
+    }
+}
+
+/// Keys in the order of the store.
+fn keys_in_order(count: u64) -> Vec<String> {
+    let mut keys: Vec<StoreKey> = (0..count).map(|key| StoreKey::new(format!("k{key}").as_bytes())).collect();
+    keys.sort();
+    keys.iter().map(|key| String::from_utf8_lossy(&key.key).into_owned()).collect()
+}
+
+/// Begins one that wants to know what is there.
+fn begin_with_state(all: &mut Subscriptions, connection: u64, words: &[(&str, &str)]) {
+    let asked = Asked {
+        bucket: BucketId(0),
+        history: 0xfe,
+        partitions: 1,
+        filter: filter(words),
+        with_values: true,
+        with_state: true,
+        restates: true,
+        from: vec![(PARTITION, None)],
+        is_of_another: false,
+    };
+    let waiting = (ConnectionId(connection), 0);
+    all.wait(waiting, asked);
+    let (_, token) = all.open(waiting, &[Some(Revision(0))]).expect("it was waiting");
+    assert!(token.is_none(), "it is nowhere yet");
+}
+
+#[test]
+fn what_is_there_is_told_key_by_key_and_of_changes_those_of_keys_that_were_told() {
+    let (mut all, mut sink, mut state) = (subscriptions(1 << 20), Connections::default(), State(Tree::new()));
+    let keys = keys_in_order(6);
+    keys.iter().for_each(|key| state.apply(&mut all, &format!("SET {key} v")));
+    begin_with_state(&mut all, 1, &[("prefix", "k")]);
+    // Two keys at a time.
+    all.tell(NOW, &mut sink, &state);
+    assert_eq!(sink.told(1), [format!("has {}", keys[0]), format!("has {}", keys[1])]);
+    assert_eq!(all.tell_progress(NOW + PROGRESS_EVERY, 1, &mut sink), 0, "nowhere is no place");
+    // One that was told changes, one that was not, one goes that was told, one that was not, and others come.
+    for line in ["SET @0 w", "SET @4 w", "DEL @1", "DEL @3"] {
+        let line = (0..6).fold(line.to_owned(), |line, place| line.replace(&format!("@{place}"), &keys[place]));
+        state.apply(&mut all, &line);
+    }
+    all.tell(NOW, &mut sink, &state);
+    assert_eq!(sink.told(1), ["7".to_owned(), "9".to_owned(), format!("has {}", keys[2]), format!("has {}", keys[4])]);
+    state.apply(&mut all, &format!("SET {} w", keys[5]));
+    all.tell(NOW, &mut sink, &state);
+    assert_eq!(sink.told(1), [format!("has {}", keys[5]), "live 11".to_owned()]);
+    state.apply(&mut all, "SET q x");
+    state.apply(&mut all, &format!("SET {} w", keys[3]));
+    all.tell(NOW, &mut sink, &state);
+    assert_eq!((sink.told(1), all.has_work()), (vec!["13".to_owned()], false));
+}
+
+#[test]
+fn keys_that_are_named_are_looked_up_and_a_flush_takes_away_what_was_told() {
+    let (mut all, mut sink, mut state) = (subscriptions(1 << 20), Connections::default(), State(Tree::new()));
+    let keys = keys_in_order(100);
+    keys.iter().for_each(|key| state.apply(&mut all, &format!("SET {key} v")));
+    let named = [("key", &*keys[90]), ("key", &keys[5]), ("key", "none"), ("key", &keys[50])];
+    begin_with_state(&mut all, 1, &named);
+    let told = all.tell(NOW, &mut sink, &state);
+    assert!((1..=2).contains(&told.keys), "two keys are looked up, of which one may not be there");
+    state.apply(&mut all, "FLUSHALL");
+    while all.has_work() {
+        all.tell(NOW, &mut sink, &state);
+    }
+    let told = sink.told(1);
+    assert_eq!(told[0], format!("has {}", keys[5]));
+    assert_eq!(told[told.len() - 2..], ["101", "live 101"]);
+}
+
+#[test]
+fn one_that_does_not_read_goes_on_among_the_keys_where_it_was() {
+    let (mut all, mut sink, mut state) = (subscriptions(1 << 20), Connections::default(), State(Tree::new()));
+    let keys = keys_in_order(5);
+    keys.iter().for_each(|key| state.apply(&mut all, &format!("SET {key} v")));
+    sink.takes.insert(1, RefCell::new(1));
+    begin_with_state(&mut all, 1, &[("all", "")]);
+    all.tell(NOW, &mut sink, &state);
+    assert_eq!((sink.told(1), all.has_work()), (vec![format!("has {}", keys[0])], false));
+    sink.takes.clear();
+    all.on_room(ConnectionId(1));
+    while all.has_work() {
+        all.tell(NOW, &mut sink, &state);
+    }
+    let rest: Vec<String> = keys[1..].iter().map(|key| format!("has {key}")).chain(["live 5".to_owned()]).collect();
+    assert_eq!(sink.told(1), rest);
+}
+
+#[test]
+fn behind_a_gap_it_is_told_what_is_there_unless_it_cannot_keep_up() {
+    let memory = 10 * record(1, "k").bytes();
+    let (mut all, mut sink, mut state) = (subscriptions(memory), Connections::default(), State(Tree::new()));
+    state.apply(&mut all, "SET a v");
+    begin_with_state(&mut all, 1, &[("all", "")]);
+    all.tell(NOW, &mut sink, &state);
+    assert_eq!(sink.told(1), ["has a", "live 1"]);
+    sink.refuse.insert(1, NoRoom::Full);
+    for _ in 0..30 {
+        state.apply(&mut all, "SET b v");
+    }
+    all.tell(NOW, &mut sink, &state);
+    sink.refuse.clear();
+    all.on_room(ConnectionId(1));
+    let mut told = Told::default();
+    while all.has_work() {
+        let part = all.tell(NOW, &mut sink, &state);
+        (told.gaps, told.restated, told.keys) =
+            (told.gaps + part.gaps, told.restated + part.restated, told.keys + part.keys);
+    }
+    assert_eq!((told.gaps, told.restated, told.keys), (1, 1, 2));
+    let heard = sink.told(1);
+    assert!(heard[0].starts_with("gap") && heard[0].ends_with("too-slow restate"), "{heard:?}");
+    assert_eq!(heard[3..], ["live 31"]);
+    // Among the keys it is left behind again: that has no end.
+    for key in keys_in_order(6) {
+        state.apply(&mut all, &format!("SET {key} v"));
+    }
+    sink.sent.clear();
+    sink.takes.insert(2, RefCell::new(1));
+    begin_with_state(&mut all, 2, &[("all", "")]);
+    all.tell(NOW, &mut sink, &state);
+    for _ in 0..30 {
+        state.apply(&mut all, "SET b v");
+    }
+    sink.takes.clear();
+    all.on_room(ConnectionId(2));
+    while all.has_work() {
+        all.tell(NOW, &mut sink, &state);
+    }
+    let heard = sink.told(2);
+    assert!(heard[1].starts_with("gap") && heard[1].ends_with("too-slow end"), "{heard:?}");
+    assert_eq!(heard.len(), 2);
 }

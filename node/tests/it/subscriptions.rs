@@ -191,6 +191,51 @@ fn it_goes_on_from_a_token_at_any_node() {
 }
 
 #[test]
+fn what_is_there_is_told_before_what_changes() {
+    let mut cluster = cluster(3);
+    for line in
+        ["SET cart:s v PX 99999999", "HSET cart:h a 1", "JSON.SET cart:j $ [1]", "SET other x", "XADD cart:x * f v"]
+    {
+        cluster.ask(1, line);
+    }
+    let mut subscriber = Subscriber::new(&mut cluster, 1, 3);
+    assert_eq!(subscriber.subscribe(&mut cluster, "PREFIX cart: WITH STATE"), "-", "it has no place yet");
+    let mut told = subscriber.hear(&mut cluster, 5);
+    assert_eq!(told.pop().expect("it is live"), ">dictum.live 1 0:8");
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            ">dictum.state 1 [0 4] [string cart:s v T []]",
+            ">dictum.state 1 [0 5] [hash cart:h [hset a 1] - [effect]]",
+            ">dictum.state 1 [0 6] [ReJSON-RL cart:j [1] - [json]]",
+            ">dictum.state 1 [0 8] [stream cart:x - - [omitted]]",
+        ]
+    );
+    cluster.ask(0, "SET cart:s w");
+    assert_eq!(subscriber.hear(&mut cluster, 1), [">dictum.change 1 [0 9 T] [set set cart:s w - []]"]);
+    // The token goes on from there, at any node.
+    let listed = cluster.ask_as(1, SUBSCRIBER, "DICTUM.SUBSCRIPTIONS");
+    let token = listed.split("\r\n").find(|line| line.contains('~')).expect("it has a place now").to_owned();
+    subscriber.close(&mut cluster);
+    let mut again = Subscriber::new(&mut cluster, 0, 3);
+    again.subscribe(&mut cluster, &format!("PREFIX cart: FROM {token}"));
+    assert_eq!(again.hear(&mut cluster, 1), [">dictum.live 1 0:9"]);
+    // Of a token of another history what is there is told, if that is wanted.
+    let (before, after) = token.split_at(2);
+    let strange = format!("{before}{}{}", if after.starts_with('0') { '1' } else { '0' }, &after[1..]);
+    again.subscribe(&mut cluster, &format!("FROM {strange} KEY cart:s KEY none VALUES none ON GAP RESTATE"));
+    assert_eq!(
+        again.hear(&mut cluster, 3),
+        [
+            ">dictum.gap 2 [0 9 9] begun-anew restate",
+            ">dictum.state 2 [0 9] [string cart:s - - [omitted]]",
+            ">dictum.live 2 0:9"
+        ]
+    );
+}
+
+#[test]
 fn recording_begins_with_the_first_and_ends_a_while_behind_the_last() {
     let mut cluster = alone();
     let recorded = |cluster: &Cluster| {

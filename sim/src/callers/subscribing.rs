@@ -14,7 +14,7 @@ use crate::checkers::subscriptions::{Changes, Place, Stream, Told, Wanted};
 #[derive(Clone, Debug)]
 enum Asked {
     Hello,
-    Subscribe { from: Option<Place>, at: u64 },
+    Subscribe { from: Option<Place>, restates: bool, at: u64 },
     Unsubscribe,
     Ping,
 }
@@ -97,11 +97,20 @@ impl Subscriber {
         let Some((number, stream)) = connection.stream else {
             // Now and then it wants to hear of what is new alone.
             let from = self.place.clone().filter(|_| !rng.chance(1, 8));
-            let token = from.as_ref().map_or_else(|| "NOW".to_owned(), Place::to_string);
-            let mut words = vec!["DICTUM.SUBSCRIBE".to_owned(), "FROM".to_owned(), token];
+            let mut words = vec!["DICTUM.SUBSCRIBE".to_owned()];
+            // What is there can be asked for with changes of all kinds alone.
+            let may_restate = self.wanted != Wanted::Removals;
+            let with_state = may_restate && from.is_none() && rng.chance(1, 2);
+            let restates = may_restate && (with_state || rng.chance(1, 2));
+            if with_state {
+                words.extend(["WITH", "STATE"].map(str::to_owned));
+            } else {
+                words.extend(["FROM".to_owned(), from.as_ref().map_or_else(|| "NOW".to_owned(), Place::to_string)]);
+                words.extend(restates.then_some(["ON", "GAP", "RESTATE"]).into_iter().flatten().map(str::to_owned));
+            }
             self.wanted.say(&mut words);
             encode_command(send, words.iter().map(String::as_str));
-            connection.asked.push_back(Asked::Subscribe { from, at: now });
+            connection.asked.push_back(Asked::Subscribe { from, restates, at: now });
             return;
         };
         if rng.chance(1, 20) {
@@ -140,18 +149,20 @@ impl Subscriber {
                 };
                 let (told, is_over) = Told::read(parts, number, now)?;
                 let stream = &mut changes.streams[stream];
-                if stream.until.is_none()
-                    && let Some(place) = &mut self.place
-                {
-                    told.move_place(place);
+                match (&told, &mut self.place) {
+                    _ if stream.until.is_some() => {}
+                    (Told::Live(to), place) => *place = Some(to.clone()),
+                    // Until it is live again there is no place to go on from.
+                    (Told::Gap { .. }, place) => *place = None,
+                    (told, Some(place)) => told.move_place(place),
+                    (_, None) => {}
                 }
                 if stream.until.is_none() {
                     stream.told.push(told);
                 }
                 if is_over {
                     stream.until.get_or_insert(now);
-                    // It begins anew, as the gap says.
-                    (self.place, connection.is_over) = (None, true);
+                    connection.is_over = true;
                 }
                 continue;
             }
@@ -160,19 +171,21 @@ impl Subscriber {
                 (Asked::Hello, _) | (Asked::Ping, _) => {}
                 // It stops, has no copy, is too busy, or does not know of subscriptions.
                 (_, Value::Error(_)) => connection.is_over = true,
-                (Asked::Subscribe { from, at }, Value::Array(parts)) => {
+                (Asked::Subscribe { from, restates, at }, Value::Array(parts)) => {
                     let [Value::Integer(number), token] = parts.as_slice() else {
                         return Err(format!("unexpected answer {value:?}"));
                     };
+                    // One that begins with what is there is nowhere yet.
                     let token = token.as_bytes().map(|token| String::from_utf8_lossy(token).into_owned());
-                    let place = Place::parse(&token.unwrap_or_default())?;
+                    let place = token.map(|token| Place::parse(&token)).transpose()?;
                     connection.stream = Some((*number, changes.streams.len()));
-                    self.place = Some(place.clone());
+                    self.place.clone_from(&place);
                     changes.streams.push(Stream {
                         caller,
                         node,
                         wanted: self.wanted.clone(),
                         from,
+                        restates,
                         began: place,
                         asked: at,
                         answered: now,

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 76] = [
+pub const PLANTED: [(&str, Planted); 78] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -82,6 +82,8 @@ pub const PLANTED: [(&str, Planted); 76] = [
     ("gap-kept-quiet", Planted::GapKeptQuiet),
     ("slow-skips-one", Planted::SlowSkipsOne),
     ("token-of-another-history", Planted::TokenOfAnotherHistory),
+    ("walk-passes-change", Planted::WalkPassesChange),
+    ("walk-and-tail-both", Planted::WalkAndTailBoth),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

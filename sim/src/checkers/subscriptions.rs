@@ -3,9 +3,12 @@
 //!
 //! The truth is what the nodes record: each record is looked at on every node that has it, and has to be the same on all. A record that no node has was not to be told to anybody.
 
-use std::collections::BTreeMap;
+mod walks;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use walks::Walks;
 use wire::Value;
 
 /// The keys that a subscriber wants.
@@ -38,12 +41,16 @@ impl Wanted {
         }
     }
 
-    fn wants(&self, change: &Change) -> bool {
-        let key = change.key.as_slice();
+    pub(super) fn wants(&self, change: &Change) -> bool {
         match self {
             Wanted::Removals => matches!(change.kind(), b"del" | b"expire"),
-            _ if change.is_of_all_keys => true,
-            Wanted::All => true,
+            _ => change.is_of_all_keys || self.has(&change.key),
+        }
+    }
+
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        match self {
+            Wanted::All | Wanted::Removals => true,
             Wanted::Prefix(prefix) => key.starts_with(prefix.as_bytes()),
             Wanted::Keys(keys) => keys.iter().any(|wanted| wanted.as_bytes() == key),
             Wanted::Matching(begin, end) => {
@@ -98,6 +105,17 @@ pub enum Told {
         /// As it was told.
         parts: Vec<Value>,
     },
+    /// A key that is there: the two arrays of its message.
+    State {
+        /// Where.
+        partition: usize,
+        /// That of its last change.
+        revision: u64,
+        /// Which one.
+        key: Vec<u8>,
+        /// As it was told.
+        parts: Vec<Value>,
+    },
     /// How far the subscriber is, who has been told all that was to be told when he began.
     Live(Place),
     /// How far the subscriber is.
@@ -114,6 +132,8 @@ pub enum Told {
         reason: String,
         /// When.
         at: u64,
+        /// What is there is told next; otherwise the subscription is over.
+        restates: bool,
     },
 }
 
@@ -145,14 +165,21 @@ impl Told {
                 let parts = parts[2..].to_vec();
                 Ok((Told::Change { partition: *partition as usize, revision: *revision, parts }, false))
             }
+            ("dictum.state", 4, Some([partition, revision])) => {
+                let Value::Array(words) = &parts[3] else { return Err(odd()) };
+                let key = words.get(1).and_then(Value::as_bytes).ok_or_else(odd)?.to_vec();
+                let (partition, parts) = (*partition as usize, parts[2..].to_vec());
+                Ok((Told::State { partition, revision: *revision, key, parts }, false))
+            }
             ("dictum.live" | "dictum.progress", 3, _) => {
                 let place = Place::parse(&text(&parts[2]).ok_or_else(odd)?)?;
                 Ok((if word == "dictum.live" { Told::Live(place) } else { Told::Place(place) }, false))
             }
             ("dictum.gap", 5, Some([partition, from, to])) => {
                 let (reason, what_now) = (text(&parts[3]).ok_or_else(odd)?, text(&parts[4]).ok_or_else(odd)?);
-                let told = Told::Gap { partition: *partition as usize, from: *from, to: *to, reason, at };
-                Ok((told, what_now == "end"))
+                let restates = what_now == "restate";
+                let told = Told::Gap { partition: *partition as usize, from: *from, to: *to, reason, at, restates };
+                Ok((told, !restates))
             }
             _ => Err(odd()),
         }
@@ -167,7 +194,7 @@ impl Told {
                 }
             }
             Told::Live(to) | Told::Place(to) => *place = to.clone(),
-            Told::Gap { .. } => {}
+            Told::State { .. } | Told::Gap { .. } => {}
         }
     }
 }
@@ -181,10 +208,12 @@ pub struct Stream {
     pub node: u16,
     /// Which keys.
     pub wanted: Wanted,
-    /// The place that was to be gone on from; none: it began with what was new.
+    /// The place that was to be gone on from; none: it began with what was new, or with what was there.
     pub from: Option<Place>,
-    /// The token that was answered.
-    pub began: Place,
+    /// It wants to be told what is there behind a gap.
+    pub restates: bool,
+    /// The token that was answered; none to one that is told what is there first.
+    pub began: Option<Place>,
     /// When it was asked for.
     pub asked: u64,
     /// When it was answered.
@@ -195,6 +224,24 @@ pub struct Stream {
     pub told: Vec<Told>,
     /// When it was ended, or the connection known to be lost.
     pub until: Option<u64>,
+}
+
+impl Stream {
+    /// It is at its end, and was to be live by then.
+    fn is_to_be_live(&self, settled: u64) -> bool {
+        // Behind a gap that is told late it is told late what is there.
+        let begins_late = |told: &Told| matches!(told, Told::Gap { at, .. } if *at >= settled);
+        self.until.is_none()
+            && self.answered < settled
+            && self.heard >= settled
+            && !self.told.iter().rev().any(begins_late)
+    }
+
+    /// Whether it was told last that it is live.
+    fn is_live(&self) -> bool {
+        let is_one = |told: &&Told| matches!(told, Told::Live(_) | Told::Gap { .. });
+        matches!(self.told.iter().rev().find(is_one), Some(Told::Live(_)))
+    }
 }
 
 /// A change, as nodes have recorded it.
@@ -218,6 +265,9 @@ impl Change {
     }
 }
 
+/// The keys of a state: of each its last change's revision, and how it is told.
+pub type Keys = BTreeMap<Vec<u8>, (u64, Vec<Value>)>;
+
 /// By what a history and its partitions are told apart.
 type Where = (String, usize);
 
@@ -226,6 +276,10 @@ type Where = (String, usize);
 pub struct Changes {
     /// By revision.
     pub truth: BTreeMap<Where, BTreeMap<u64, Change>>,
+    /// States that nodes had, by their revisions.
+    states: BTreeMap<Where, BTreeMap<u64, Keys>>,
+    /// Up to where the state of a partition is known, by a state that a node had and the changes behind it.
+    known_until: BTreeMap<Where, u64>,
     /// What nodes kept: of each node and partition from behind which revision on, each time that this has risen, and when.
     pub floors: BTreeMap<(u16, usize), Vec<(u64, u64)>>,
     /// In the order of their answers.
@@ -247,6 +301,39 @@ impl Changes {
                 format!("two nodes have recorded revision {revision} as {:?} and {:?}", known.parts, change.parts);
             self.violations.push(text);
         }
+    }
+
+    /// Whether the state of this revision is not known by what nodes had before.
+    pub fn lacks_state(&mut self, place: &Where, revision: u64) -> bool {
+        let Some(known) = self.known_until.get_mut(place) else { return true };
+        let truth = self.truth.get(place);
+        while truth.is_some_and(|truth| truth.contains_key(&(*known + 1))) {
+            *known += 1;
+        }
+        *known < revision
+    }
+
+    /// A node has this state.
+    pub fn note_state(&mut self, place: Where, revision: u64, keys: Keys) {
+        self.known_until.insert(place.clone(), revision);
+        self.states.entry(place).or_default().insert(revision, keys);
+    }
+
+    /// The state of a revision; none if it is not known.
+    pub(super) fn state_at(&self, place: &Where, revision: u64) -> Option<Keys> {
+        let (from, keys) = self.states.get(place)?.range(..=revision).next_back()?;
+        let mut keys = keys.clone();
+        for next in from + 1..=revision {
+            let change = self.truth.get(place)?.get(&next)?;
+            walks::apply(&mut keys, &change.parts, next);
+        }
+        Some(keys)
+    }
+
+    /// Whether all are live that have subscribed before that time.
+    #[must_use]
+    pub fn are_all_live(&self, settled: u64) -> bool {
+        self.streams.iter().all(|stream| !stream.is_to_be_live(settled) || stream.is_live())
     }
 
     /// A node keeps what is behind this revision.
@@ -291,30 +378,32 @@ pub fn told_count(changes: &Changes) -> usize {
 
 fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Result<(), String> {
     let Promised { settled, is_one_history, .. } = promised;
+    // The first place that is told is the first thing that is known of one that begins with what is there.
+    let first = stream.told.iter().find_map(|told| if let Told::Live(place) = told { Some(place) } else { None });
+    let Some(history) = stream.began.as_ref().or(first).map(|place| &place.history) else {
+        return check_beginning(stream, promised);
+    };
     let nothing = BTreeMap::new();
-    let history = &stream.began.history;
     let truth = |partition: usize| changes.truth.get(&(history.clone(), partition)).unwrap_or(&nothing);
-    let mut at = stream.began.revisions.clone();
+    let mut at = stream.began.as_ref().map(|place| place.revisions.clone()).unwrap_or_default();
     let is_other = stream.from.as_ref().is_some_and(|from| from.history != *history);
     if is_other && is_one_history {
         return Err(format!("the history is {history}, and was another one"));
     }
-    match &stream.from {
-        // Nothing but a gap may follow.
-        Some(_) if is_other => {
-            let is_gap = |told: &Told| matches!(told, Told::Gap { reason, .. } if reason == "begun-anew");
-            return match stream.told.first() {
-                Some(told) if !is_gap(told) => Err(format!("goes on from a token of another history with {told:?}")),
-                _ => Ok(()),
-            };
+    // Partitions of which nothing but a gap may follow.
+    let mut foreign = BTreeSet::new();
+    match (&stream.from, &stream.began) {
+        (Some(_), Some(began)) if is_other => {
+            foreign.extend((0..at.len()).filter(|partition| began.revisions[*partition].is_some()));
         }
-        Some(from) => {
+        (Some(from), Some(began)) => {
             let is_same = |(from, began): (&Option<u64>, &Option<u64>)| began.is_none() || from == began;
             if !from.revisions.iter().zip(&at).all(is_same) {
-                return Err(format!("asked to go on from {from}, and begins at {}", stream.began));
+                return Err(format!("asked to go on from {from}, and begins at {began}"));
             }
         }
-        None => check_now(&truth, stream)?,
+        (None, Some(began)) => check_now(&truth, stream, began)?,
+        (_, None) => {}
     }
     // All from behind `from` up to `to` is known, and nothing of it is wanted.
     let passes = |partition: usize, from: u64, to: u64| {
@@ -329,9 +418,27 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
         }
         Ok(())
     };
+    let mut walks = Walks::new(stream.began.is_none());
     let mut is_live = false;
     for told in &stream.told {
+        let is_foreign = match told {
+            Told::Change { partition, .. } | Told::State { partition, .. } => foreign.contains(partition),
+            Told::Live(_) | Told::Place(_) => !foreign.is_empty(),
+            Told::Gap { partition, reason, .. } => foreign.remove(partition) && reason != "begun-anew",
+        };
+        if is_foreign {
+            return Err(format!("goes on from a token of another history with {told:?}"));
+        }
         match told {
+            Told::State { partition, revision, key, parts } => {
+                if !stream.wanted.has(key) {
+                    return Err(format!("told {parts:?}, which it does not want"));
+                }
+                walks.state(*partition, (key, *revision), parts)?;
+            }
+            Told::Change { partition, revision, parts } if walks.is_walking(*partition) => {
+                walks.change(*partition, *revision, parts)?;
+            }
             Told::Change { partition, revision, parts } => {
                 let Some(Some(before)) = at.get(*partition).copied() else {
                     return Err(format!("told of partition {partition}, of which it wants nothing"));
@@ -356,11 +463,15 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
                     return Err(format!("told {told:?}, and was {} live", if is_live { "already" } else { "not" }));
                 }
                 is_live = true;
+                if at.is_empty() {
+                    at.clone_from(&place.revisions);
+                }
                 if place.history != *history || place.revisions.len() != at.len() {
                     return Err(format!("told to be at {place}, which is of another history"));
                 }
                 for (partition, (to, from)) in place.revisions.iter().zip(at.clone()).enumerate() {
                     match (from, *to) {
+                        _ if walks.is_walking(partition) => {}
                         (Some(from), Some(to)) if to < from => {
                             return Err(format!("told to be at {to} of {partition} behind {from}"));
                         }
@@ -369,18 +480,28 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
                         _ => return Err(format!("told to be at {place}, which says nothing of some partition")),
                     }
                 }
+                walks.end(changes, place, &stream.wanted)?;
                 at.clone_from(&place.revisions);
             }
-            Told::Gap { partition, from, to, reason, at: when } => {
-                match at.get(*partition).copied().flatten().filter(|before| before <= from) {
-                    Some(before) => passes(*partition, before, *from)?,
-                    None => return Err(format!("told of a gap of {partition} from {from}, and was at {at:?}")),
+            Told::Gap { partition, from, to, reason, at: when, restates } => {
+                if !walks.is_walking(*partition) {
+                    match at.get(*partition).copied().flatten().filter(|before| before <= from) {
+                        Some(before) => passes(*partition, before, *from)?,
+                        None => return Err(format!("told of a gap of {partition} from {from}, and was at {at:?}")),
+                    }
                 }
                 check_gap(changes, stream, (*partition, *from, *to), reason, (*when, promised))?;
+                if *restates && !stream.restates {
+                    return Err(format!("told what is there behind a gap of {partition}, and did not want it"));
+                }
+                if *restates {
+                    walks.begin(*partition);
+                    is_live = false;
+                }
             }
         }
     }
-    if stream.until.is_none() && stream.answered < settled && stream.heard >= settled {
+    if stream.is_to_be_live(settled) {
         if !is_live {
             return Err("at the end it was not told that it is live".to_owned());
         }
@@ -398,9 +519,34 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
     Ok(())
 }
 
+/// One that begins with what is there, and is never told that it is live.
+fn check_beginning(stream: &Stream, promised: Promised) -> Result<(), String> {
+    let mut walks = Walks::new(true);
+    for told in &stream.told {
+        match told {
+            Told::State { key, parts, .. } if !stream.wanted.has(key) => {
+                return Err(format!("told {parts:?}, which it does not want"));
+            }
+            Told::State { partition, revision, key, parts } => walks.state(*partition, (key, *revision), parts)?,
+            Told::Change { partition, revision, parts } => walks.change(*partition, *revision, parts)?,
+            Told::Gap { .. } => {}
+            Told::Live(_) | Told::Place(_) => return Err(format!("told {told:?}, and was not live")),
+        }
+    }
+    if stream.is_to_be_live(promised.settled) {
+        Err("at the end it was not told that it is live".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
 /// A subscriber who begins with what is new begins at a place between question and answer.
-fn check_now<'a>(truth: &impl Fn(usize) -> &'a BTreeMap<u64, Change>, stream: &Stream) -> Result<(), String> {
-    for (partition, began) in stream.began.revisions.iter().enumerate() {
+fn check_now<'a>(
+    truth: &impl Fn(usize) -> &'a BTreeMap<u64, Change>,
+    stream: &Stream,
+    began: &Place,
+) -> Result<(), String> {
+    for (partition, began) in began.revisions.iter().enumerate() {
         let Some(began) = began else { continue };
         let latest = |before: u64| truth(partition).iter().filter(|(_, it)| it.at < before).map(|(it, _)| *it).max();
         if latest(stream.asked).is_some_and(|before| *began < before) {
@@ -453,7 +599,7 @@ mod tests {
         let numbers = [0, revision as i64, 9].map(Value::Integer).to_vec();
         vec![
             Value::Array(numbers),
-            Value::Array([b"set", key.as_bytes()].map(|word| Value::Bulk(word.to_vec())).to_vec()),
+            Value::Array([b"set", b"set", key.as_bytes()].map(|word| Value::Bulk(word.to_vec())).to_vec()),
         ]
     }
 
@@ -485,7 +631,8 @@ mod tests {
             node: 0,
             wanted: Wanted::Prefix("k".to_owned()),
             from: from.map(place),
-            began: place(began),
+            restates: false,
+            began: Some(place(began)),
             asked: 50,
             answered: 150,
             heard: 1000,
@@ -537,7 +684,14 @@ mod tests {
         is_told(stream(Some(4), 4, vec![Told::Live(place(4)), Told::Live(place(4))]), "was already live");
         is_told(Stream { asked: 250, answered: 260, ..stream(None, 1, vec![]) }, "more had changed");
         is_told(stream(None, 3, vec![]), "not there yet");
-        let gap = |from, reason: &str, at| Told::Gap { partition: 0, from, to: 2, reason: reason.to_owned(), at };
+        let gap = |from, reason: &str, at| Told::Gap {
+            partition: 0,
+            from,
+            to: 2,
+            reason: reason.to_owned(),
+            at,
+            restates: false,
+        };
         is_told(stream(Some(0), 0, vec![gap(1, "retention", 400)]), "never told revision 1");
         is_told(stream(Some(2), 2, vec![gap(1, "retention", 400)]), "and was at");
         is_told(stream(Some(0), 0, vec![gap(0, "retention", 200)]), "that its node had");
@@ -554,15 +708,63 @@ mod tests {
         assert!(check(&two, PROMISED)[0].contains("two nodes"));
     }
 
+    /// Of a subscriber who begins with what is there, behind a state at revision 2 with keys of other times.
+    fn judged_with_state(told: Vec<Told>) -> Vec<String> {
+        let mut changes = changes();
+        let key = |key: &str, revision: u64| (key.as_bytes().to_vec(), (revision, standing(key, revision)));
+        changes.note_state((HISTORY.to_owned(), 0), 2, [key("k0", 0), key("k1", 1), key("x", 2)].into());
+        changes.streams.push(Stream { began: None, restates: true, ..stream(None, 0, told) });
+        check(&changes, PROMISED)
+    }
+
+    fn standing(key: &str, revision: u64) -> Vec<Value> {
+        let words = [Value::Bulk(b"string".to_vec()), Value::Bulk(key.as_bytes().to_vec())].into_iter();
+        let left = [Value::Bulk(revision.to_string().into_bytes()), Value::Null, Value::Array(Vec::new())];
+        vec![Value::Array([0, revision as i64].map(Value::Integer).to_vec()), Value::Array(words.chain(left).collect())]
+    }
+
+    fn has(key: &str, revision: u64) -> Told {
+        Told::State { partition: 0, revision, key: key.as_bytes().to_vec(), parts: standing(key, revision) }
+    }
+
+    #[test]
+    fn who_is_told_what_is_there_has_it_when_it_is_live() {
+        let right = [
+            vec![has("k0", 0), has("k1", 1), told(3, "k2"), told(4, "k1"), Told::Live(place(4))],
+            vec![has("k1", 1), told(4, "k1"), has("k2", 3), has("k0", 0), Told::Live(place(4))],
+            vec![has("k0", 0), has("k1", 1), Told::Live(place(2)), told(3, "k2"), told(4, "k1")],
+        ];
+        right.into_iter().for_each(|told| assert_eq!(judged_with_state(told), [""; 0]));
+        let is_told = |told: Vec<Told>, what: &str| {
+            let found = judged_with_state(told);
+            assert!(found.iter().any(|text| text.contains(what)), "{what}: {found:?}");
+        };
+        is_told(vec![has("k0", 0), has("k1", 1), told(3, "k2"), Told::Live(place(4))], "as it was at 1");
+        is_told(vec![has("k0", 0), Told::Live(place(2))], "lacks k1");
+        is_told(vec![has("k0", 0), has("k1", 1), has("k9", 1), Told::Live(place(2))], "has k9, which is not there");
+        is_told(vec![told(4, "k1"), has("k1", 4)], "twice");
+        is_told(vec![has("k1", 4), told(4, "k1")], "again");
+        is_told(vec![told(4, "k1"), told(3, "k2")], "behind");
+        is_told(vec![has("x", 2), Told::Live(place(2))], "does not want");
+        is_told(vec![has("k0", 0), has("k1", 1), told(3, "k9"), told(4, "k1"), Told::Live(place(4))], "and it was");
+        is_told(vec![has("k0", 0), has("k1", 1)], "not told that it is live");
+        let late = Told::State { partition: 0, revision: 1, key: b"k1".to_vec(), parts: standing("k1", 2) };
+        is_told(vec![has("k0", 0), late, Told::Live(place(2))], "and it is");
+        is_told(vec![has("k0", 0), has("k1", 1), Told::Live(place(2)), has("k2", 3)], "was not to be");
+        // One that did not want that.
+        let gap = Told::Gap { partition: 0, from: 1, to: 2, reason: "retention".to_owned(), at: 400, restates: true };
+        assert!(judged(stream(Some(1), 1, vec![gap]))[0].contains("did not want it"));
+    }
+
     #[test]
     fn a_token_of_another_history_is_followed_by_a_gap_alone() {
         let other = Place { history: "0~0000000000000001".to_owned(), ..place(1) };
         let goes_on = |told: Vec<Told>| {
             let mut changes = changes();
-            changes.streams.push(Stream { from: Some(other.clone()), ..stream(None, 1, told) });
+            changes.streams.push(Stream { from: Some(other.clone()), until: Some(10), ..stream(None, 1, told) });
             check(&changes, Promised { is_one_history: false, ..PROMISED })
         };
-        let gap = Told::Gap { partition: 0, from: 1, to: 4, reason: "begun-anew".to_owned(), at: 9 };
+        let gap = Told::Gap { partition: 0, from: 1, to: 4, reason: "begun-anew".to_owned(), at: 9, restates: false };
         assert_eq!(goes_on(vec![gap]), [""; 0]);
         assert!(goes_on(vec![told(3, "k2")])[0].contains("another history"));
     }

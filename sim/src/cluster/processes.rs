@@ -68,7 +68,7 @@ impl<N: Door> Cluster<N> {
             },
             large_writes: self.chaos.large_writes,
             turn_work_max: self.chaos.turn_work_max,
-            change_memory_bytes: self.chaos.change_memory_bytes,
+            subscriptions: self.chaos.subscriptions,
             compared_every: self.chaos.compared_every,
             log_entries_kept: self.chaos.log_entries_kept,
             log_trim: self.chaos.log_trim,

@@ -129,7 +129,7 @@ impl<N: Door> Cluster<N> {
         let now = self.now;
         // Recording lapses where a clock jumps far ahead.
         let lapses = |planned: &crate::chaos::Planned| matches!(planned.fault, Fault::ClockJump | Fault::WildClock);
-        let keeps_all = self.chaos.change_memory_bytes >= KEEPS_ALL_BYTES && !self.chaos.plan.iter().any(lapses);
+        let keeps_all = self.chaos.subscriptions.memory_bytes >= KEEPS_ALL_BYTES && !self.chaos.plan.iter().any(lapses);
         let Some(running) = &mut self.machines[usize::from(node.0)].running else { return };
         let states = running.node.snapshots_installed() + running.node.untold();
         for partition in partitions.iter().filter(|partition| partition.bucket == BucketId(0)) {
@@ -153,6 +153,19 @@ impl<N: Door> Cluster<N> {
                 let (key, is_of_all_keys, parts) = (change.key, change.is_of_all_keys, parts.collect());
                 let change_of = Change { key, is_of_all_keys, parts, at: now };
                 changes.note((recorded.history.clone(), place), change.revision.0, change_of);
+            }
+            let of = (recorded.history, place);
+            let head = running.changes_seen.get(partition).copied().unwrap_or_default().max(recorded.floor);
+            if changes.lacks_state(&of, head.0)
+                && let Some((revision, keys)) = running.node.standing(*partition).filter(|(it, _)| *it == head)
+            {
+                let parts = |message: &[u8]| {
+                    let mut parser = ReplyParser::new(ReplyLimits::default());
+                    parser.push(message);
+                    [parser.next(), parser.next()].into_iter().filter_map(|part| part.ok().flatten()).collect()
+                };
+                let keys = keys.into_iter().map(|it| (it.key, (it.revision.0, parts(&it.message))));
+                changes.note_state(of, revision.0, keys.collect());
             }
         }
     }

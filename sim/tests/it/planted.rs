@@ -430,6 +430,16 @@ fn token_of_another_history() {
 }
 
 #[test]
+fn walk_passes_change() {
+    is_found_by(Planted::WalkPassesChange, 80, &[Fault::Subscriptions], "subscriptions");
+}
+
+#[test]
+fn walk_and_tail_both() {
+    is_found_by(Planted::WalkAndTailBoth, 80, &[Fault::Subscriptions], "subscriptions");
+}
+
+#[test]
 fn forwards_unread() {
     is_found(Planted::ForwardsUnread, 20, &[Fault::Impostor]);
 }

@@ -12,7 +12,7 @@ use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{
     AuditEvent, BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox,
-    PlainSigner, ReceiveJob, Recovered, Voters,
+    PlainSigner, ReceiveJob, Recovered, SubscriptionSettings, Voters,
 };
 
 pub use errands::Talk;
@@ -57,7 +57,7 @@ pub fn config(count: usize, me: u16) -> Config {
         snapshots: node::SnapshotSettings::default(),
         large_writes: node::LargeWriteSettings::default(),
         turn_work_max: base::limits::TURN_WORK_MAX,
-        change_memory_bytes: base::limits::CHANGE_MEMORY_BYTES,
+        subscriptions: SubscriptionSettings::default(),
         compared_every: Duration::ZERO,
         log_entries_kept: 1000,
         log_trim: node::LogTrimSettings::default(),

@@ -1,0 +1,107 @@
+//! What stands under a key, for subscribers who are told what is there before they are told what changes.
+//!
+//! It is said as a change says it ([`After`]): a string and a JSON document as they are, a value with elements as the command that makes it in an empty place.
+
+use crate::blob::Blob;
+use crate::change::{After, WORD_BYTES};
+use crate::collections::ranked::Standing;
+use crate::tree::Tree;
+use crate::value::{Record, Value};
+use crate::view::View;
+
+/// What stands under the key of `record`, which is of `tree`. [`After::Omitted`] if it is longer than so many bytes, with its words counted as in a change, and where one command cannot
+/// say it: a stream, and a hash of which fields have deadlines.
+#[must_use]
+pub fn restated(tree: &Tree, record: &Record, bytes_max: usize) -> After {
+    let view = View::new(tree, tree.time(), 0);
+    match &record.value {
+        Value::String(bytes) if bytes.len() <= bytes_max => After::String(bytes.clone()),
+        Value::Json(text) if text.as_slice().len() <= bytes_max => After::Json(Blob::new(text.as_slice())),
+        Value::String(_) | Value::Json(_) | Value::Stream(_) => After::Omitted,
+        Value::Hash(hash) if hash.has_deadlines() => After::Omitted,
+        Value::Hash(hash) => effect("hset", view.elements(*hash, 0).map(|(_, field, value)| [field, value]), bytes_max),
+        Value::Set(set) => effect("sadd", view.elements(*set, 0).map(|(_, member, _)| [member]), bytes_max),
+        Value::SortedSet(set) => {
+            let members = view.elements(*set, 0).filter_map(|(_, member, value)| {
+                let score = Standing::read(&value)?.score;
+                Some([Blob::from(score.to_string()), member])
+            });
+            effect("zadd", members, bytes_max)
+        }
+        Value::List(list) => {
+            effect("rpush", view.list_between(**list, 0, list.len()).map(|element| [element]), bytes_max)
+        }
+    }
+}
+
+/// A command with these elements, unless it has too many bytes: then no more elements are read than fit.
+fn effect<const N: usize>(name: &str, elements: impl Iterator<Item = [Blob; N]>, bytes_max: usize) -> After {
+    let mut words = vec![Blob::new(name.as_bytes())];
+    let mut bytes = 0;
+    for word in elements.flatten() {
+        bytes += word.len() + WORD_BYTES;
+        if bytes > bytes_max {
+            return After::Omitted;
+        }
+        words.push(word);
+    }
+    After::Effect(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::WallTime;
+
+    use super::*;
+    use crate::store::KeyRef;
+    use crate::{EntryContext, apply};
+
+    fn tree(lines: &[&str]) -> Tree {
+        let mut tree = Tree::new();
+        let context = EntryContext { time: WallTime(1), version: base::versions::NEWEST, ..EntryContext::default() };
+        for line in lines {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let reply = apply(&mut tree, &context, &words).reply;
+            assert!(!matches!(reply, crate::Reply::Error(_)), "{line}: {reply:?}");
+        }
+        tree
+    }
+
+    #[test]
+    fn what_is_there_is_said_as_the_command_that_makes_it() {
+        let tree = tree(&[
+            "SET s v",
+            "JSON.SET j $ [1]",
+            "HSET h a 1",
+            "HSET h b 2",
+            "SADD m x",
+            "ZADD z 1.5 x",
+            "ZADD z -inf y",
+            "RPUSH l a b a",
+            "XADD x 1-1 f v",
+            "HSET e f v",
+            "HPEXPIREAT e 99 FIELDS 1 f",
+        ]);
+        let said = |key: &str, bytes_max: usize| {
+            let record = tree.get(KeyRef::new(key.as_bytes())).expect("it is there");
+            match restated(&tree, &record, bytes_max) {
+                After::Effect(words) => {
+                    let words: Vec<String> =
+                        words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+                    words.join(" ")
+                }
+                other => format!("{other:?}"),
+            }
+        };
+        let all = usize::MAX;
+        assert_eq!(said("s", all), format!("{:?}", After::String(Blob::new(b"v"))));
+        assert_eq!(said("j", all), format!("{:?}", After::Json(Blob::new(b"[1]"))));
+        assert!(["hset a 1 b 2", "hset b 2 a 1"].contains(&&*said("h", all)));
+        assert_eq!(said("m", all), "sadd x");
+        assert!(["zadd 1.5 x -inf y", "zadd -inf y 1.5 x"].contains(&&*said("z", all)));
+        assert_eq!(said("l", all), "rpush a b a");
+        assert_eq!((said("x", all), said("e", all)), ("Omitted".to_owned(), "Omitted".to_owned()));
+        assert_eq!((said("l", 27), said("l", 26)), ("rpush a b a".to_owned(), "Omitted".to_owned()));
+        assert_eq!((said("s", 0), said("j", 2)), ("Omitted".to_owned(), "Omitted".to_owned()));
+    }
+}
