@@ -126,12 +126,12 @@ pub const SUBSCRIBER_UNREAD_BYTES: usize = 64 * 1024;
 /// Longest value of a string, and of all words of a command, that is recorded with a change, in bytes. Longer ones are left out. Part of what entries mean: all replicas have
 /// to record the same.
 pub const RECORDED_VALUE_BYTES_MAX: usize = 4096;
-/// Longest value that is told with a key that is there (`WITH STATE`), in bytes; of one with elements all words of the command that makes it. Longer ones are left out.
-pub const STATE_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// Keys that a walk over what is there (`WITH STATE`) comes by at a time.
-pub const WALKED_KEYS: usize = 64;
-/// The same of all walks of a node together between two ticks of 10 ms.
-pub const WALKED_KEYS_PER_TICK: usize = 2048;
+/// Longest value that is told with a key that is there (`WITH STATE`), in bytes as the state counts them. Longer ones are left out.
+pub const STATE_VALUE_BYTES_MAX: u64 = 64 * 1024;
+/// Units of work (some ten nanoseconds each) after which a walk over what is there lets another one go on.
+pub const WALK_WORK: u64 = 5_000;
+/// The same of all walks of a node together between two ticks of 10 ms: a fifth of the loop's time.
+pub const WALK_WORK_PER_TICK: u64 = 200_000;
 /// Most changes of one entry that are recorded; of one with more none is, and subscribers are told a gap. Some 200 bytes each, beside the values.
 pub const RECORDED_CHANGES_MAX: usize = 100_000;
 /// Bytes of memory in which a node keeps changes for subscribers.

@@ -15,7 +15,7 @@ from .run import describe, say
 EPILOG = """\
 Builds the named commits and this tree (release, each once: the builds stay in bench/work/trend), starts a cluster of three nodes of
 each, fills both with 100,000 keys, and lets redis-benchmark ask their leaders, in turns: SET and GET of 256 bytes. Prints, for each
-row, the ratio of the medians, this tree to each commit. A row below --least of the first commit is a FAIL.
+row, the median of the repeats' ratios, this tree to each commit. A row below --least of the first commit is a FAIL.
 
 Examples:
   bench/trend 777b66b                              this tree beside that commit, five times
@@ -82,16 +82,15 @@ def measure(clusters, options, results):
 
 
 def marks_of(options, results):
-    """The ratios of the medians, with what each must be."""
+    """The median of each repeat's ratio, with what it must be: what changes on the machine from repeat to repeat concerns both sides of it."""
     marks = []
     for row in options.rows:
         rates = {}
         for result in results:
             if result["row"] == row:
                 rates.setdefault(result["side"], []).append(result["rate"])
-        ours = statistics.median(rates["here"])
         for commit in options.commits:
-            ratio = ours / statistics.median(rates[commit])
+            ratio = statistics.median(ours / theirs for ours, theirs in zip(rates["here"], rates[commit]))
             target = f"≥ {options.least}×" if commit == options.commits[0] else ""
             marks.append((f"{row} / {commit}", f"{ratio:.3f}×", target, ratio >= options.least))
     return marks

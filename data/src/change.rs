@@ -56,7 +56,7 @@ pub enum After {
 }
 
 /// A word of an effect counts for so many bytes more than it has: a record of empty words takes memory, too.
-pub(crate) const WORD_BYTES: usize = 8;
+const WORD_BYTES: usize = 8;
 
 /// Commands on one key whose words say what they change in a value with elements. The others draw lots, take from other keys, or make names of their own.
 const EFFECTS: [&str; 25] = [

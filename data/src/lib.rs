@@ -79,7 +79,7 @@ pub use flush::Flush;
 pub use image::{Image, Malformed, Restored, Restorer, StoreRestorer};
 pub use permit::Permit;
 pub use reply::Reply;
-pub use restate::restated;
+pub use restate::value_as_told;
 pub use slots::Slots;
 pub use spec::Spec;
 pub use store::{KeyRef, StoreKey};

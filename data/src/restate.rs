@@ -3,49 +3,50 @@
 //! It is said as a change says it ([`After`]): a string and a JSON document as they are, a value with elements as the command that makes it in an empty place.
 
 use crate::blob::Blob;
-use crate::change::{After, WORD_BYTES};
+use crate::change::After;
 use crate::collections::ranked::Standing;
 use crate::tree::Tree;
 use crate::value::{Record, Value};
 use crate::view::View;
 
-/// What stands under the key of `record`, which is of `tree`. [`After::Omitted`] if it is longer than so many bytes, with its words counted as in a change, and where one command cannot
-/// say it: a stream, and a hash of which fields have deadlines.
+/// What stands under the key of `record`, which is of `tree`, and the units of work that it took to find out. [`After::Omitted`] if the value has more than so many bytes, as the state counts them
+/// (then its elements are not read), and where one command cannot say it: a stream, and a hash of which fields have deadlines.
 #[must_use]
-pub fn restated(tree: &Tree, record: &Record, bytes_max: usize) -> After {
+pub fn value_as_told(tree: &Tree, record: &Record, bytes_max: u64) -> (After, u64) {
+    if record.value.bytes() > bytes_max {
+        return (After::Omitted, 0);
+    }
+    // The limit of the last entry, or read, is not for this; nor is what this costs for the next one.
+    tree.meter().begin(u64::MAX, u64::MAX);
+    let after = after(tree, record);
+    let work = tree.meter().spent();
+    tree.meter().begin(u64::MAX, u64::MAX);
+    (after, work)
+}
+
+fn after(tree: &Tree, record: &Record) -> After {
     let view = View::new(tree, tree.time(), 0);
     match &record.value {
-        Value::String(bytes) if bytes.len() <= bytes_max => After::String(bytes.clone()),
-        Value::Json(text) if text.as_slice().len() <= bytes_max => After::Json(Blob::new(text.as_slice())),
-        Value::String(_) | Value::Json(_) | Value::Stream(_) => After::Omitted,
+        Value::String(bytes) => After::String(bytes.clone()),
+        Value::Json(text) => After::Json(Blob::new(text.as_slice())),
+        Value::Stream(_) => After::Omitted,
         Value::Hash(hash) if hash.has_deadlines() => After::Omitted,
-        Value::Hash(hash) => effect("hset", view.elements(*hash, 0).map(|(_, field, value)| [field, value]), bytes_max),
-        Value::Set(set) => effect("sadd", view.elements(*set, 0).map(|(_, member, _)| [member]), bytes_max),
+        Value::Hash(hash) => effect("hset", view.elements(*hash, 0).map(|(_, field, value)| [field, value])),
+        Value::Set(set) => effect("sadd", view.elements(*set, 0).map(|(_, member, _)| [member])),
         Value::SortedSet(set) => {
             let members = view.elements(*set, 0).filter_map(|(_, member, value)| {
                 let score = Standing::read(&value)?.score;
                 Some([Blob::from(score.to_string()), member])
             });
-            effect("zadd", members, bytes_max)
+            effect("zadd", members)
         }
-        Value::List(list) => {
-            effect("rpush", view.list_between(**list, 0, list.len()).map(|element| [element]), bytes_max)
-        }
+        Value::List(list) => effect("rpush", view.list_between(**list, 0, list.len()).map(|element| [element])),
     }
 }
 
-/// A command with these elements, unless it has too many bytes: then no more elements are read than fit.
-fn effect<const N: usize>(name: &str, elements: impl Iterator<Item = [Blob; N]>, bytes_max: usize) -> After {
-    let mut words = vec![Blob::new(name.as_bytes())];
-    let mut bytes = 0;
-    for word in elements.flatten() {
-        bytes += word.len() + WORD_BYTES;
-        if bytes > bytes_max {
-            return After::Omitted;
-        }
-        words.push(word);
-    }
-    After::Effect(words)
+/// A command with these elements.
+fn effect<const N: usize>(name: &str, elements: impl Iterator<Item = [Blob; N]>) -> After {
+    After::Effect(std::iter::once(Blob::new(name.as_bytes())).chain(elements.flatten()).collect())
 }
 
 #[cfg(test)]
@@ -69,8 +70,10 @@ mod tests {
 
     #[test]
     fn what_is_there_is_said_as_the_command_that_makes_it() {
+        let long = format!("SET t {}", "v".repeat(1000));
         let tree = tree(&[
             "SET s v",
+            &long,
             "JSON.SET j $ [1]",
             "HSET h a 1",
             "HSET h b 2",
@@ -82,10 +85,18 @@ mod tests {
             "HSET e f v",
             "HPEXPIREAT e 99 FIELDS 1 f",
         ]);
-        let said = |key: &str, bytes_max: usize| {
+        let said = |key: &str, bytes_max: u64| {
             let record = tree.get(KeyRef::new(key.as_bytes())).expect("it is there");
-            match restated(&tree, &record, bytes_max) {
+            // The last entry went over its budget; that is no concern of who is told.
+            tree.meter().begin(0, 0);
+            assert!(!tree.meter().visit(1));
+            let (after, work) = value_as_told(&tree, &record, bytes_max);
+            match after {
                 After::Effect(words) => {
+                    assert!(
+                        work > 0 && tree.meter().spent() == 0,
+                        "elements are read, and the next entry does not pay"
+                    );
                     let words: Vec<String> =
                         words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
                     words.join(" ")
@@ -93,7 +104,7 @@ mod tests {
                 other => format!("{other:?}"),
             }
         };
-        let all = usize::MAX;
+        let all = u64::MAX;
         assert_eq!(said("s", all), format!("{:?}", After::String(Blob::new(b"v"))));
         assert_eq!(said("j", all), format!("{:?}", After::Json(Blob::new(b"[1]"))));
         assert!(["hset a 1 b 2", "hset b 2 a 1"].contains(&&*said("h", all)));
@@ -101,7 +112,6 @@ mod tests {
         assert!(["zadd 1.5 x -inf y", "zadd -inf y 1.5 x"].contains(&&*said("z", all)));
         assert_eq!(said("l", all), "rpush a b a");
         assert_eq!((said("x", all), said("e", all)), ("Omitted".to_owned(), "Omitted".to_owned()));
-        assert_eq!((said("l", 27), said("l", 26)), ("rpush a b a".to_owned(), "Omitted".to_owned()));
-        assert_eq!((said("s", 0), said("j", 2)), ("Omitted".to_owned(), "Omitted".to_owned()));
+        assert_eq!((said("l", 20), said("t", 999)), ("Omitted".to_owned(), "Omitted".to_owned()));
     }
 }

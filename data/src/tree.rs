@@ -167,6 +167,12 @@ impl Tree {
         self.store.get(key).filter(|record| record.is_alive(self.time))
     }
 
+    /// The record of a key, whether alive or not.
+    #[must_use]
+    pub fn find(&self, key: KeyRef<'_>) -> Option<Record> {
+        self.store.get(key)
+    }
+
     /// Whether it helps to say which keys will be asked for soon ([`Tree::notice`]): lately somebody waited for the disk.
     #[must_use]
     pub fn wants_notice(&self) -> bool {

@@ -98,11 +98,15 @@ pub(crate) enum Route {
     },
 }
 
+/// The number of the partition that a hash slot belongs to, of so many.
+pub(crate) fn index_of_slot(slot: u16, partitions: u16) -> u16 {
+    (u32::from(slot) * u32::from(partitions) / u32::from(HASH_SLOTS)) as u16
+}
+
 impl Bucket {
     /// The partition that a hash slot belongs to.
     pub(crate) fn partition_of(&self, slot: u16) -> PartitionId {
-        let count = u32::from(self.settings.partitions);
-        PartitionId { bucket: self.id, index: (u32::from(slot) * count / u32::from(HASH_SLOTS)) as u16 }
+        PartitionId { bucket: self.id, index: index_of_slot(slot, self.settings.partitions) }
     }
 
     /// The first slot of a partition, or of the end behind the last one.

@@ -36,19 +36,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::limits::{CHANGE_MEMORY_BYTES, WALKED_KEYS, WALKED_KEYS_PER_TICK};
+use base::limits::{CHANGE_MEMORY_BYTES, WALK_WORK, WALK_WORK_PER_TICK};
 use base::{BucketId, PartitionId, Position, Revision, Time};
 use data::{ChangeRecord, Reply, Tree};
 use wire::Protocol;
 
 use crate::door::{ConnectionId, Planted, Rubbish};
+use delivery::TURN_MESSAGES_MAX;
 use filter::{Filter, Kinds};
 use frames::{Bodies, Reason};
 use index::{Index, Listener};
 use opening::Opening;
 use ring::Rings;
 use size::Size;
-use walk::Walk;
+use walk::{Walk, Walkers};
 
 /// For so long an entry turns recording on. Nodes with subscriptions renew it when half of it has passed.
 pub(crate) const LEASE: Duration = Duration::from_secs(600);
@@ -62,18 +63,18 @@ pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 pub struct SubscriptionSettings {
     /// Bytes of memory in which changes are kept: [`base::limits::CHANGE_MEMORY_BYTES`].
     pub memory_bytes: usize,
-    /// Keys that a walk over what is there comes by at a time, before it is another subscription's turn: [`base::limits::WALKED_KEYS`].
-    pub walked_keys: usize,
-    /// The same of all walks together between two ticks, so that they leave most of the loop's time to others: [`base::limits::WALKED_KEYS_PER_TICK`].
-    pub walked_keys_per_tick: usize,
+    /// Units of work that a walk over what is there takes at a time, before it is another one's turn: [`base::limits::WALK_WORK`].
+    pub walk_work: u64,
+    /// The same of all walks together between two ticks, so that they leave most of the loop's time to others: [`base::limits::WALK_WORK_PER_TICK`].
+    pub walk_work_per_tick: u64,
 }
 
 impl Default for SubscriptionSettings {
     fn default() -> SubscriptionSettings {
         SubscriptionSettings {
             memory_bytes: CHANGE_MEMORY_BYTES,
-            walked_keys: WALKED_KEYS,
-            walked_keys_per_tick: WALKED_KEYS_PER_TICK,
+            walk_work: WALK_WORK,
+            walk_work_per_tick: WALK_WORK_PER_TICK,
         }
     }
 }
@@ -91,6 +92,8 @@ struct Place {
     is_live: bool,
     /// It is told what is there, in the order of the keys, and of changes those of keys that it has been told. See `walk.rs`.
     walk: Option<Walk>,
+    /// It has been told so, and not yet that it is live.
+    is_walked: bool,
     /// Its connection has left unread what it was sent.
     was_full: bool,
     /// It cannot be told what comes next, and why.
@@ -188,10 +191,14 @@ pub(crate) trait States {
     fn tree(&self, partition: PartitionId) -> Option<&Tree>;
 }
 
+/// Bytes that a turn sends at the most, and one message more.
+const TURN_BYTES_MAX: usize = 4 << 20;
+
 /// What a turn has told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Told {
     pub messages: usize,
+    pub bytes: usize,
     /// Keys that are there, to those who wanted to know; and partitions of which this is over.
     pub keys: usize,
     pub walked: usize,
@@ -201,7 +208,25 @@ pub(crate) struct Told {
     /// Live subscriptions that fell behind, and others that have become live.
     pub fell_behind: usize,
     pub came_live: usize,
-    pub progress: usize,
+}
+
+impl Told {
+    /// So much that the turn tells no more.
+    fn is_enough(&self) -> bool {
+        self.has(TURN_MESSAGES_MAX)
+    }
+
+    /// So many messages, or as many bytes as a turn sends.
+    fn has(&self, messages: usize) -> bool {
+        self.messages >= messages || self.bytes >= TURN_BYTES_MAX
+    }
+
+    /// Sends a message, and counts it.
+    fn send(&mut self, sink: &mut impl Sink, connection: ConnectionId, parts: [&[u8]; 2]) {
+        sink.send(connection, parts);
+        self.messages += 1;
+        self.bytes += parts[0].len() + parts[1].len();
+    }
 }
 
 /// See the file's head.
@@ -209,8 +234,8 @@ pub(crate) struct Told {
 pub(crate) struct Subscriptions {
     rings: Rings,
     settings: SubscriptionSettings,
-    /// So many keys walks may come by until the next tick.
-    walk_left: usize,
+    /// So much work walks may take until the next tick.
+    walk_left: u64,
     all: BTreeMap<SubscriptionId, Subscription>,
     watched: BTreeMap<PartitionId, Watched>,
     of_connection: BTreeMap<ConnectionId, Vec<SubscriptionId>>,
@@ -221,8 +246,11 @@ pub(crate) struct Subscriptions {
     told_last: Option<PartitionId>,
     /// Those that are behind.
     waiting: Waiting,
+    walkers: Walkers,
     /// Those that are live and were not told so yet.
     untold: BTreeSet<SubscriptionId>,
+    /// The last of these that was asked whether its connection takes it.
+    untold_hand: SubscriptionId,
     last: SubscriptionId,
     /// The subscription that was last asked whether it has made progress.
     hand: SubscriptionId,
@@ -251,7 +279,7 @@ impl Subscriptions {
         Subscriptions {
             rings: Rings::new(settings.memory_bytes),
             settings,
-            walk_left: settings.walked_keys_per_tick,
+            walk_left: settings.walk_work_per_tick,
             all: BTreeMap::new(),
             watched: BTreeMap::new(),
             of_connection: BTreeMap::new(),
@@ -259,7 +287,9 @@ impl Subscriptions {
             dirty: BTreeSet::new(),
             told_last: None,
             waiting: Waiting::default(),
+            walkers: Walkers::default(),
             untold: BTreeSet::new(),
+            untold_hand: SubscriptionId(0),
             last: SubscriptionId(0),
             hand: SubscriptionId(0),
             size: Size::default(),
@@ -334,12 +364,13 @@ impl Subscriptions {
 
     /// True if there is something to be told in the next turn.
     pub(crate) fn goes_on(&self) -> bool {
-        !self.waiting.behind.is_empty() || !self.dirty.is_empty()
+        let is_walking = self.walk_left > 0 && !self.walkers.is_empty();
+        is_walking || !self.waiting.behind.is_empty() || !self.dirty.is_empty()
     }
 
     /// True if there may be something to be told, in the next turn or a later one.
     pub(crate) fn has_work(&self) -> bool {
-        self.goes_on() || !self.waiting.later.is_empty() || !self.untold.is_empty()
+        self.goes_on() || !self.walkers.is_empty() || !self.waiting.later.is_empty() || !self.untold.is_empty()
     }
 
     /// True if nobody subscribes.
@@ -413,6 +444,7 @@ impl Subscriptions {
             if ids.is_empty() {
                 self.of_connection.remove(&connection);
                 self.waiting.stalled.remove(&connection);
+                self.walkers.forget(connection);
             }
         }
         true

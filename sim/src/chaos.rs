@@ -423,8 +423,9 @@ impl Chaos {
             subscriptions: SubscriptionSettings {
                 // In half of the seeds subscribers come too late for what a node keeps.
                 memory_bytes: *changes.pick(&[4 << 10, 32 << 10, 64 << 20, 64 << 20]),
-                walked_keys: *changes.pick(&[1, 2, 4, base::limits::WALKED_KEYS]),
-                walked_keys_per_tick: *changes.pick(&[1, 1, 2, base::limits::WALKED_KEYS_PER_TICK]),
+                // Often a key or two.
+                walk_work: *changes.pick(&[1, 150, 400, base::limits::WALK_WORK]),
+                walk_work_per_tick: *changes.pick(&[1, 1, 250, base::limits::WALK_WORK_PER_TICK]),
             },
             request_timeout_ms: *shape.pick(&[1_000, 2_000, 5_000]),
             cache: has(Fault::ValueCache).then_some(drawn_cache),

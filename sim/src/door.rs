@@ -3,7 +3,7 @@
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, Now, PartitionId, Position, Revision, WallTime};
-use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recorded, Recovered, Standing, TrailMark, Voters};
+use node::{CacheNews, Config, Input, Outbox, Placement, Progress, Recorded, Recovered, StoredKey, TrailMark, Voters};
 
 /// See [`node::Node`], whose functions these are.
 pub trait Door: Sized {
@@ -147,8 +147,13 @@ pub trait Door: Sized {
         None
     }
     /// The keys of a partition, and its revision; none if it has none.
-    fn standing(&self, partition: PartitionId) -> Option<(Revision, Vec<Standing>)> {
+    fn stored_keys(&self, partition: PartitionId) -> Option<(Revision, Vec<StoredKey>)> {
         let _ = partition;
+        None
+    }
+    /// The same of one key.
+    fn stored_key(&self, partition: PartitionId, key: &[u8]) -> Option<StoredKey> {
+        let _ = (partition, key);
         None
     }
     /// The checksum of a decided entry.
@@ -304,8 +309,12 @@ impl Door for node::Node {
         node::recorded(self, partition, after)
     }
 
-    fn standing(&self, partition: PartitionId) -> Option<(Revision, Vec<Standing>)> {
-        node::standing(self, partition)
+    fn stored_keys(&self, partition: PartitionId) -> Option<(Revision, Vec<StoredKey>)> {
+        node::stored_keys(self, partition)
+    }
+
+    fn stored_key(&self, partition: PartitionId, key: &[u8]) -> Option<StoredKey> {
+        node::stored_key(self, partition, key)
     }
 
     fn spaces(&self) -> Vec<Space> {

@@ -40,7 +40,7 @@ pub(crate) static ENTRIES: &[Entry] = &[
             GROUP,
             "0.1.0",
             "Tells the connection what is there, if it wants to know that, and every change of keys, in order, from now on or from a token on.",
-            "[FROM token|NOW] [WITH STATE] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP restate|end]",
+            "[FROM token|NOW|WITH STATE] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP restate|end]",
         ),
         MARKS,
         Local::SubscribeToChanges,
@@ -140,7 +140,7 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
                 said.filter.keys.insert(Blob::new(words.next().ok_or(Failure::Syntax)?));
             }
         } else if is("prefix") {
-            said.filter.prefixes.insert(Blob::new(value));
+            said.filter.add_prefix(Blob::new(value));
         } else if is("match") {
             // Before it is made ready, which takes twenty times its length.
             if value.len() > SUBSCRIPTION_PATTERN_BYTES_MAX {

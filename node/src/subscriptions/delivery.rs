@@ -1,5 +1,6 @@
 //! How subscriptions are told what has changed: live ones by the index, others from their places in the rings, and each no more than a turn may cost.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use base::{PartitionId, Time};
@@ -9,8 +10,8 @@ use super::frames::{self, Reason};
 use super::index::{Index, Listener};
 use super::ring::Missed;
 use super::token::Token;
-use super::walk::{Part, Walk};
-use super::{NoRoom, PROGRESS_EVERY, Sink, States, Subscription, SubscriptionId, Subscriptions, Told};
+use super::walk::{Outcome, Walk};
+use super::{NoRoom, PROGRESS_EVERY, Place, Sink, States, Subscription, SubscriptionId, Subscriptions, Told};
 use crate::door::Planted;
 
 /// Messages that a turn sends at the most: about a millisecond's work.
@@ -23,6 +24,10 @@ const TURN_COMPARISONS_MAX: usize = 100_000;
 const TURN_RECORDS_MAX: usize = 8192;
 /// Subscriptions whose connections took nothing in an earlier turn, of which a turn asks again.
 const TURN_ASKED_AGAIN_MAX: usize = 1024;
+/// Looking at a record costs as much as so many units of work that patterns take.
+const UNITS_PER_RECORD: usize = 12;
+/// Units of work that a turn gives to walks over what is there: half a millisecond.
+const TURN_WALK_WORK: u64 = 50_000;
 /// Records that one of them looks at before it is another one's turn.
 const RECORDS_AT_ONCE: usize = 1024;
 /// The words that say how far a subscription is.
@@ -48,14 +53,23 @@ impl Subscriptions {
         }
         let mut records = 0;
         for _ in 0..self.waiting.behind.len() {
-            if told.messages >= TURN_MESSAGES_MAX || records >= TURN_RECORDS_MAX {
+            if told.is_enough() || records >= TURN_RECORDS_MAX {
                 break;
             }
             let Some(next) = self.waiting.behind.pop_front() else { break };
-            self.go_on(next, (sink, states), &mut records, &mut told);
+            self.go_on((next, false), (sink, states), &mut records, &mut told);
         }
-        let untold: Vec<SubscriptionId> = self.untold.iter().copied().take(TURN_ASKED_AGAIN_MAX).collect();
+        let mut records = 0;
+        let walk_until = self.walk_left.saturating_sub(TURN_WALK_WORK);
+        while self.walk_left > walk_until && !told.is_enough() && records < TURN_RECORDS_MAX {
+            let Some(next) = self.walkers.pop() else { break };
+            self.go_on((next, true), (sink, states), &mut records, &mut told);
+        }
+        let behind = (Bound::Excluded(self.untold_hand), Bound::Unbounded);
+        let untold = self.untold.range(behind).chain(self.untold.range(..=self.untold_hand));
+        let untold: Vec<SubscriptionId> = untold.copied().take(TURN_ASKED_AGAIN_MAX).collect();
         for id in untold {
+            self.untold_hand = id;
             self.say_live(id, sink);
         }
         told
@@ -86,12 +100,12 @@ impl Subscriptions {
                     return true;
                 }
             };
-            if told.messages >= most || *comparisons >= TURN_COMPARISONS_MAX {
+            if told.has(most) || *comparisons >= TURN_COMPARISONS_MAX {
                 return false;
             }
-            *comparisons += watched.live.cost();
             self.told_last = Some(partition);
-            watched.live.listeners(&recorded.record, &mut self.found, &mut self.undecided);
+            let work = watched.live.listeners(&recorded.record, &mut self.found, &mut self.undecided);
+            *comparisons += watched.live.cost() + work as usize;
             for id in self.undecided.drain(..) {
                 let Some(subscription) = self.all.get_mut(&id) else { continue };
                 watched.live.remove(id, &subscription.filter);
@@ -102,7 +116,7 @@ impl Subscriptions {
             let first = watched.within.map_or(0, |last| self.found.partition_point(|listener| listener.id <= last));
             self.bodies.clear();
             for listener in &self.found[first..] {
-                if told.messages >= most {
+                if told.has(most) {
                     return false;
                 }
                 watched.within = Some(listener.id);
@@ -111,8 +125,7 @@ impl Subscriptions {
                         self.head.clear();
                         frames::change_head(protocol, listener.id, &mut self.head);
                         let body = self.bodies.get(partition, recorded, (protocol, listener.with_values));
-                        sink.send(listener.connection, [&self.head, body]);
-                        told.messages += 1;
+                        told.send(sink, listener.connection, [&self.head, body]);
                     }
                     Err(NoRoom::Gone) => {}
                     Err(why) => {
@@ -154,10 +167,10 @@ impl Subscriptions {
         watched.told = self.rings.head(partition).unwrap_or(watched.told);
     }
 
-    /// One that is behind goes on.
+    /// One that is behind goes on; `may_walk`: its turn among the walks has come.
     fn go_on(
         &mut self,
-        (id, partition): (SubscriptionId, PartitionId),
+        ((id, partition), may_walk): ((SubscriptionId, PartitionId), bool),
         (sink, states): (&mut impl Sink, &impl States),
         records: &mut usize,
         told: &mut Told,
@@ -206,16 +219,16 @@ impl Subscriptions {
             }
         }
         let Ok(fitting) = self.rings.after(partition, place.at) else { return };
-        // A pattern costs as much as many records.
-        let each = 1 + filter.patterns.len();
         let (mut looked, mut refused) = (0, None);
         for recorded in fitting {
-            if looked >= RECORDS_AT_ONCE || told.messages >= TURN_MESSAGES_MAX {
+            if looked >= RECORDS_AT_ONCE || told.is_enough() {
                 break;
             }
-            looked += each;
-            let is_passed = place.walk.as_ref().is_some_and(|walk| walk.passes(&recorded.record, planted));
-            match if is_passed { Fit::No } else { filter.wants(&recorded.record) } {
+            let mut work = 0;
+            let is_left_out = place.walk.as_ref().is_some_and(|walk| walk.leaves_out(&recorded.record, planted));
+            let fit = if is_left_out { Fit::No } else { filter.wants(&recorded.record, &mut work) };
+            looked += 1 + work as usize / UNITS_PER_RECORD;
+            match fit {
                 Fit::No => {}
                 Fit::Undecided => {
                     place.gap = Some(Reason::PatternTooCostly);
@@ -227,8 +240,7 @@ impl Subscriptions {
                         frames::change_head(protocol, id, &mut self.head);
                         self.bodies.clear();
                         let body = self.bodies.get(partition, recorded, (protocol, with_values));
-                        sink.send(connection, [&self.head, body]);
-                        told.messages += 1;
+                        told.send(sink, connection, [&self.head, body]);
                     }
                     Err(why) => {
                         place.was_full |= why == NoRoom::Full;
@@ -250,12 +262,14 @@ impl Subscriptions {
             let Some(tree) = states.tree(partition).filter(|tree| tree.revision() == at) else {
                 return self.waiting.later.push_back(waiting);
             };
-            if self.walk_left == 0 {
-                return self.waiting.later.push_back(waiting);
+            if !may_walk {
+                return self.walkers.push(connection, waiting);
             }
-            match self.walk_on(waiting, tree, sink, records, told) {
-                Part::Refused(why) => return self.waiting.put_off(waiting, connection, why),
-                part => is_at_head = part == Part::AtEnd,
+            match self.walk_on(waiting, tree, sink, told) {
+                Outcome::AtEnd => {}
+                Outcome::More => return self.walkers.push(connection, waiting),
+                Outcome::Refused(why) => return self.waiting.put_off(waiting, connection, why),
+                Outcome::Undecided => is_at_head = false,
             }
         }
         let Some(watched) = self.watched.get_mut(&partition) else { return };
@@ -286,14 +300,17 @@ impl Subscriptions {
         let is_gone = |subscription: &Subscription| sink.protocol(subscription.connection) == Err(NoRoom::Gone);
         if self.all.get(&id).is_none_or(is_gone) || self.say_place(id, LIVE, sink) {
             self.untold.remove(&id);
+            let places = self.all.get_mut(&id).map(|subscription| &mut subscription.places);
+            places.into_iter().flatten().for_each(|place| place.is_walked = false);
         }
     }
 
     /// Where a subscription is. None while a change is told to some live ones and not to others.
     pub(super) fn token_of(&self, subscription: &Subscription) -> Option<Token> {
         let mut revisions = vec![None; usize::from(subscription.partitions)];
-        if subscription.places.iter().any(|place| place.walk.is_some()) {
-            // From no place could be gone on without what is there.
+        // Without what is there it can go on from nowhere, nor from a place in another history.
+        let is_nowhere = |place: &Place| place.walk.is_some() || place.gap == Some(Reason::BegunAnew);
+        if subscription.places.iter().any(is_nowhere) {
             return None;
         }
         for place in &subscription.places {
@@ -331,7 +348,7 @@ impl Subscriptions {
     /// A tick: tells the next ones of so many parts of all how far they are, those that are live.
     pub(crate) fn tell_progress(&mut self, now: Time, part: usize, sink: &mut impl Sink) -> usize {
         self.now = now;
-        self.walk_left = self.settings.walked_keys_per_tick;
+        self.walk_left = self.settings.walk_work_per_tick;
         let count = self.all.len().div_ceil(part);
         let behind = self.all.range(SubscriptionId(self.hand.0 + 1)..).chain(self.all.range(..=self.hand));
         let next: Vec<SubscriptionId> = behind.map(|(id, _)| *id).take(count).collect();

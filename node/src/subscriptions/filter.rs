@@ -1,6 +1,7 @@
 //! Which changes a subscriber is told.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use data::algorithms::glob::Glob;
@@ -36,12 +37,16 @@ impl Pattern {
         Pattern { text: Blob::new(text), prefix: Blob::new(&glob.literal_prefix()), glob }
     }
 
-    pub(crate) fn fits(&self, key: &[u8]) -> Fit {
+    /// Whether a key fits; adds the units of work that it takes to find out.
+    pub(crate) fn fits(&self, key: &[u8], work: &mut u64) -> Fit {
+        *work += 1;
         if !key.starts_with(&self.prefix) {
             return Fit::No;
         }
         let meter = Meter::limited(MATCHING_WORK_MAX);
-        match self.glob.matches_within(key, &meter) {
+        let fits = self.glob.matches_within(key, &meter);
+        *work += meter.spent();
+        match fits {
             true => Fit::Yes,
             false if meter.is_over() => Fit::Undecided,
             false => Fit::No,
@@ -129,24 +134,42 @@ impl Filter {
         self.keys.iter().chain(&self.prefixes).chain(self.patterns.iter().map(|pattern| &pattern.text))
     }
 
-    /// Whether a change is told. A change of all keys (`FLUSHALL`) is one of every key.
-    pub(crate) fn wants(&self, record: &ChangeRecord) -> Fit {
+    /// Adds a prefix, unless all of its keys are wanted for another one. None of those that are left is the beginning of another one.
+    pub(crate) fn add_prefix(&mut self, prefix: Blob) {
+        if self.prefix_of(&prefix).is_some() {
+            return;
+        }
+        let begin = (Bound::Included(prefix.as_slice()), Bound::Unbounded);
+        let longer = self.prefixes.range::<[u8], _>(begin).take_while(|other| other.starts_with(&prefix));
+        for other in longer.cloned().collect::<Vec<Blob>>() {
+            self.prefixes.remove(&other);
+        }
+        self.prefixes.insert(prefix);
+    }
+
+    /// The prefix that a key begins with: as none is the beginning of another one, it is the last one that is not behind the key.
+    fn prefix_of(&self, key: &[u8]) -> Option<&Blob> {
+        let until = (Bound::Unbounded, Bound::Included(key));
+        self.prefixes.range::<[u8], _>(until).next_back().filter(|prefix| key.starts_with(prefix))
+    }
+
+    /// Whether a change is told, and adds the units of work that it takes to find out. A change of all keys (`FLUSHALL`) is one of every key.
+    pub(crate) fn wants(&self, record: &ChangeRecord, work: &mut u64) -> Fit {
         match self.kinds.has(record.kind) {
             false => Fit::No,
             true if record.kind == ChangeKind::Flushed => Fit::Yes,
-            true => self.has(&record.key),
+            true => self.has(&record.key, work),
         }
     }
 
     /// Whether it is for a key.
-    pub(crate) fn has(&self, key: &[u8]) -> Fit {
-        let is_named = self.all || self.keys.contains(key);
-        if is_named || self.prefixes.iter().any(|prefix| key.starts_with(prefix)) {
+    pub(crate) fn has(&self, key: &[u8], work: &mut u64) -> Fit {
+        if self.all || self.keys.contains(key) || self.prefix_of(key).is_some() {
             return Fit::Yes;
         }
         let mut fit = Fit::No;
         for pattern in &self.patterns {
-            match pattern.fits(key) {
+            match pattern.fits(key, work) {
                 Fit::Yes => return Fit::Yes,
                 Fit::Undecided => fit = Fit::Undecided,
                 Fit::No => {}
@@ -181,7 +204,7 @@ pub(super) mod tests {
             let word = word.as_bytes();
             match *by {
                 "key" => drop(filter.keys.insert(Blob::new(word))),
-                "prefix" => drop(filter.prefixes.insert(Blob::new(word))),
+                "prefix" => filter.add_prefix(Blob::new(word)),
                 "match" => filter.patterns.push(Arc::new(Pattern::new(word))),
                 _ => filter.all = true,
             }
@@ -191,7 +214,7 @@ pub(super) mod tests {
 
     #[test]
     fn filters_go_by_key_and_by_kind() {
-        let is_told = |filter: &Filter, kind, key: &str| filter.wants(&record(1, kind, key)) == Fit::Yes;
+        let is_told = |filter: &Filter, kind, key: &str| filter.wants(&record(1, kind, key), &mut 0) == Fit::Yes;
         let wants = |words: &[(&str, &str)], key: &str| is_told(&filter(words), ChangeKind::Set, key);
         assert!(wants(&[("all", "")], "any") && wants(&[("key", "a"), ("key", "b")], "b"));
         assert!(!wants(&[("key", "a"), ("key", "b")], "c"));
@@ -210,9 +233,26 @@ pub(super) mod tests {
         // A pattern that costs too much decides nothing, unless something else does.
         let (pattern, long) = (format!("*{}b", "a".repeat(200)), "a".repeat(4000));
         let costly = ("match", pattern.as_str());
-        assert_eq!(filter(&[costly]).wants(&record(1, ChangeKind::Set, &long)), Fit::Undecided);
+        assert_eq!(filter(&[costly]).wants(&record(1, ChangeKind::Set, &long), &mut 0), Fit::Undecided);
         assert!(is_told(&filter(&[costly, ("prefix", "a")]), ChangeKind::Set, &long));
         assert!(NAMES.iter().all(|(name, kind)| name_of(*kind) == *name));
+    }
+
+    #[test]
+    fn of_prefixes_those_are_kept_that_no_other_one_begins() {
+        let prefixes = |words: &[&str]| {
+            let words: Vec<(&str, &str)> = words.iter().map(|word| ("prefix", *word)).collect();
+            let filter = filter(&words);
+            let kept = filter.prefixes.iter().map(|prefix| String::from_utf8_lossy(prefix).into_owned());
+            (kept.collect::<Vec<_>>(), filter)
+        };
+        assert_eq!(prefixes(&["ab", "a", "abc", "b"]).0, ["a", "b"]);
+        assert_eq!(prefixes(&["abc", "ab", "ac"]).0, ["ab", "ac"]);
+        assert_eq!(prefixes(&["x", "", "y"]).0, [""]);
+        let (_, some) = prefixes(&["ab", "ac", "b"]);
+        let fits = |key: &str| some.has(key.as_bytes(), &mut 0) == Fit::Yes;
+        assert!(["ab", "abz", "ac", "b", "bz"].into_iter().all(fits));
+        assert!(!["", "a", "aa", "ad", "c"].into_iter().any(fits));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use base::limits::{STATE_VALUE_BYTES_MAX, SUBSCRIBER_UNREAD_BYTES};
 use base::versions::Feature;
 use base::{PartitionId, Revision, WallTime};
 use bytes::Bytes;
-use data::{ChangeKind, Failure, Reply, Tree, restated};
+use data::{ChangeKind, Failure, KeyRef, Record, Reply, Tree, value_as_told};
 use wire::{Protocol, ReplyWriter};
 
 use super::frames::{self, Bodies, Reason, number};
@@ -295,7 +295,7 @@ pub fn recorded(node: &Node, partition: PartitionId, after: Revision) -> Option<
 
 /// A key that is there: for checkers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct StoredKey {
     /// The key.
     pub key: Vec<u8>,
     /// That of its last change.
@@ -304,16 +304,28 @@ pub struct Standing {
     pub message: Vec<u8>,
 }
 
+impl StoredKey {
+    fn new(tree: &Tree, partition: PartitionId, key: &[u8], record: &Record) -> StoredKey {
+        let mut message = Vec::new();
+        let (after, _) = value_as_told(tree, record, STATE_VALUE_BYTES_MAX);
+        let mut writer = ReplyWriter::new(&mut message, Protocol::Resp3);
+        frames::state_body(&mut writer, partition, (key, record), Some(&after));
+        StoredKey { key: key.to_vec(), revision: record.revision, message }
+    }
+}
+
 /// All keys of a partition, with its revision; none if this node has none. For checkers.
 #[must_use]
-pub fn standing(node: &Node, partition: PartitionId) -> Option<(Revision, Vec<Standing>)> {
+pub fn stored_keys(node: &Node, partition: PartitionId) -> Option<(Revision, Vec<StoredKey>)> {
     let tree = node.groups.tree(partition)?;
-    let keys = tree.records(Bound::Unbounded).map(|(key, record)| {
-        let mut message = Vec::new();
-        let after = restated(tree, &record, STATE_VALUE_BYTES_MAX);
-        let mut writer = ReplyWriter::new(&mut message, Protocol::Resp3);
-        frames::state_body(&mut writer, partition, (&key.key, &record), Some(&after));
-        Standing { key: key.key.to_vec(), revision: record.revision, message }
-    });
-    Some((tree.revision(), keys.collect()))
+    let keys = tree.records(Bound::Unbounded);
+    let keys = keys.map(|(key, record)| StoredKey::new(tree, partition, &key.key, &record)).collect();
+    Some((tree.revision(), keys))
+}
+
+/// The same of one key; none if it is not there.
+#[must_use]
+pub fn stored_key(node: &Node, partition: PartitionId, key: &[u8]) -> Option<StoredKey> {
+    let tree = node.groups.tree(partition)?;
+    tree.find(KeyRef::new(key)).map(|record| StoredKey::new(tree, partition, key, &record))
 }

@@ -68,8 +68,8 @@ impl Subscriptions {
             let at = if is_ahead && believes { revision.unwrap_or_default() } else { at };
             let at = if self.planted == Some(Planted::ResumesOneLate) && from.is_some() { at.next() } else { at };
             let gap = is_of_another.then_some(Reason::BegunAnew);
-            let walk = with_state.then(Walk::default);
-            Place { partition, at, is_live: false, walk, was_full: false, gap }
+            let walk = with_state.then(|| Walk::new(&filter, partition, partitions));
+            Place { partition, at, is_live: false, walk, is_walked: false, was_full: false, gap }
         });
         let places: Vec<Place> = places.collect();
         for place in &places {

@@ -9,34 +9,41 @@
 //! ```
 //! Before each part the subscriber is told all changes up to this moment. So a part and the changes behind it leave nothing out, and say nothing twice; and at the walk's end the
 //! subscriber has what is there at the revision that its place says.
+//!
+//! Walks cost units of work (`data/src/meter.rs`): so many for a part, for a turn, and between two ticks. Connections take turns, however many walks each of them has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use base::limits::STATE_VALUE_BYTES_MAX;
 use base::{PartitionId, Revision};
-use data::{ChangeKind, ChangeRecord, KeyRef, Record, StoreKey, Tree, restated};
+use data::{ChangeKind, ChangeRecord, KeyRef, Record, StoreKey, Tree, value_as_told};
 use wire::Protocol;
 
-use super::delivery::TURN_MESSAGES_MAX;
 use super::filter::{Filter, Fit};
 use super::frames::{self, Reason};
 use super::{NoRoom, Sink, SubscriptionId, Subscriptions, Told};
 use crate::door::{ConnectionId, Planted};
+use crate::routing::index_of_slot;
 
-/// A key that a walk comes by costs as much as so many records: it may have to be read from disk.
-pub(super) const KEY_RECORDS: usize = 8;
+/// Units of work that it takes to come by a key.
+const KEY_WORK: u64 = 100;
+/// So many bytes of a message cost one unit.
+const BYTES_PER_UNIT: u64 = 16;
 
 /// How far a subscription has come among the keys of a partition.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Walk {
     /// All up to this key are told; none at the beginning.
     last: Option<StoreKey>,
+    /// The keys that were named and are not told yet, the next one last. None: all keys are walked over.
+    named: Option<Vec<StoreKey>>,
 }
 
 /// What came of a part of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum Outcome {
     /// There is more to be told.
     More,
     /// The connection takes nothing more now.
@@ -48,68 +55,112 @@ pub(super) enum Part {
 }
 
 impl Walk {
+    /// At the first key of a partition, of so many.
+    pub(super) fn new(filter: &Filter, partition: PartitionId, partitions: u16) -> Walk {
+        let named = filter.names_all_keys().then(|| {
+            let keys = filter.keys.iter().map(|key| (KeyRef::new(key), key));
+            let own = keys.filter(|(key, _)| index_of_slot(key.hash_slot(), partitions) == partition.index);
+            let mut own: Vec<StoreKey> = own.map(|(of, key)| StoreKey { order: of.order, key: key.clone() }).collect();
+            own.sort_unstable_by(|one, other| other.cmp(one));
+            own
+        });
+        Walk { last: None, named }
+    }
+
     /// Nothing was told yet.
     pub(super) fn is_at_start(&self) -> bool {
         self.last.is_none()
     }
 
-    /// Whether a change is passed over, because the walk will bring what it leaves behind. A flush takes away what was told.
-    pub(super) fn passes(&self, change: &ChangeRecord, planted: Option<Planted>) -> bool {
+    /// Whether a change is left out, because the walk will bring what it leaves behind. A flush takes away what was told.
+    pub(super) fn leaves_out(&self, change: &ChangeRecord, planted: Option<Planted>) -> bool {
         let is_told = self.last.as_ref().is_some_and(|last| KeyRef::new(&change.key) <= last.as_ref());
-        let is_passed = match planted {
+        let is_left_out = match planted {
             Some(Planted::WalkPassesChange) => true,
             Some(Planted::WalkAndTailBoth) => false,
             _ => !is_told,
         };
-        is_passed && change.kind != ChangeKind::Flushed
+        is_left_out && change.kind != ChangeKind::Flushed
     }
 
-    /// Goes on by a part: `tell` is given each key that is wanted. Counts the keys that it came by.
+    /// Goes on by a part, which takes about so much work and counts it. `tell` is given each key that is wanted, and counts its own. Comes by one key at the least, unless that is refused.
     fn go_on(
         &mut self,
         tree: &Tree,
         filter: &Filter,
-        (looked, keys_max): (&mut usize, usize),
-        mut tell: impl FnMut(&StoreKey, &Record) -> Result<(), Part>,
-    ) -> Part {
-        if filter.names_all_keys() {
-            // By look-up: there may be millions of others.
-            let is_next = |key: &StoreKey| self.last.as_ref().is_none_or(|last| key > last);
-            let keys: BTreeSet<StoreKey> = filter.keys.iter().map(|key| StoreKey::new(key)).filter(is_next).collect();
-            for key in keys {
-                if *looked >= keys_max {
-                    return Part::More;
-                }
-                *looked += 1;
-                let found = tree.records(Bound::Included(key.as_ref())).next();
-                if let Some((key, record)) = found.filter(|(found, _)| *found == key)
-                    && let Err(part) = tell(&key, &record)
+        (work, work_max): (&mut u64, u64),
+        mut tell: impl FnMut(&[u8], &Record, &mut u64) -> Result<(), Outcome>,
+    ) -> Outcome {
+        if let Some(named) = &mut self.named {
+            while let Some(key) = named.last() {
+                *work += KEY_WORK;
+                if let Some(record) = tree.find(key.as_ref())
+                    && let Err(outcome) = tell(&key.key, &record, work)
                 {
-                    return part;
+                    return outcome;
                 }
-                self.last = Some(key);
+                self.last = named.pop();
+                if *work >= work_max && !named.is_empty() {
+                    return Outcome::More;
+                }
             }
-            return Part::AtEnd;
+            return Outcome::AtEnd;
         }
         let last = self.last.clone();
         let start = last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(last.as_ref()));
         for (key, record) in tree.records(start) {
-            if *looked >= keys_max {
-                return Part::More;
-            }
-            *looked += 1 + filter.patterns.len() / KEY_RECORDS;
-            match filter.has(&key.key) {
-                Fit::Undecided => return Part::Undecided,
+            *work += KEY_WORK;
+            match filter.has(&key.key, work) {
+                Fit::Undecided => return Outcome::Undecided,
                 Fit::Yes => {
-                    if let Err(part) = tell(&key, &record) {
-                        return part;
+                    if let Err(outcome) = tell(&key.key, &record, work) {
+                        return outcome;
                     }
                 }
                 Fit::No => {}
             }
             self.last = Some(key);
+            if *work >= work_max {
+                return Outcome::More;
+            }
         }
-        Part::AtEnd
+        Outcome::AtEnd
+    }
+}
+
+/// Walks that wait for their next parts. Connections take turns.
+#[derive(Debug, Default)]
+pub(super) struct Walkers {
+    of: BTreeMap<ConnectionId, VecDeque<(SubscriptionId, PartitionId)>>,
+    /// The connection that had the last turn.
+    hand: Option<ConnectionId>,
+}
+
+impl Walkers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    pub(super) fn push(&mut self, connection: ConnectionId, place: (SubscriptionId, PartitionId)) {
+        self.of.entry(connection).or_default().push_back(place);
+    }
+
+    /// Whose turn it is.
+    pub(super) fn pop(&mut self) -> Option<(SubscriptionId, PartitionId)> {
+        let behind = (self.hand.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let next = self.of.range(behind).next().or_else(|| self.of.iter().next()).map(|(connection, _)| *connection)?;
+        self.hand = Some(next);
+        let places = self.of.get_mut(&next)?;
+        let place = places.pop_front();
+        if places.is_empty() {
+            self.of.remove(&next);
+        }
+        place
+    }
+
+    /// A connection has no subscription any more.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        self.of.remove(&connection);
     }
 }
 
@@ -120,38 +171,43 @@ impl Subscriptions {
         (id, partition): (SubscriptionId, PartitionId),
         tree: &Tree,
         sink: &mut impl Sink,
-        records: &mut usize,
         told: &mut Told,
-    ) -> Part {
-        let Some(subscription) = self.all.get_mut(&id) else { return Part::More };
+    ) -> Outcome {
+        let Some(subscription) = self.all.get_mut(&id) else { return Outcome::More };
         let (connection, with_values) = (subscription.connection, subscription.with_values);
-        let filter = std::sync::Arc::clone(&subscription.filter);
-        let Some(place) = subscription.place_mut(partition) else { return Part::More };
-        let Some(mut walk) = place.walk.take() else { return Part::AtEnd };
-        let (mut looked, keys_max) = (0, self.settings.walked_keys.min(self.walk_left));
-        let part = walk.go_on(tree, &filter, (&mut looked, keys_max), |key, record| {
-            if told.messages >= TURN_MESSAGES_MAX {
-                return Err(Part::More);
+        let filter = Arc::clone(&subscription.filter);
+        let Some(place) = subscription.place_mut(partition) else { return Outcome::More };
+        let Some(mut walk) = place.walk.take() else { return Outcome::AtEnd };
+        let (mut work, work_max) = (0, self.settings.walk_work.min(self.walk_left));
+        let outcome = walk.go_on(tree, &filter, (&mut work, work_max), |key, record, work| {
+            if told.is_enough() {
+                return Err(Outcome::More);
             }
-            let protocol = sink.protocol(connection).map_err(Part::Refused)?;
-            let after = with_values.then(|| restated(tree, record, STATE_VALUE_BYTES_MAX));
-            let message = frames::state(protocol, id, partition, (&key.key, record), after.as_ref());
-            sink.send(connection, [&message, &[]]);
-            told.messages += 1;
+            let protocol = sink.protocol(connection).map_err(Outcome::Refused)?;
+            let after = with_values.then(|| {
+                let (after, cost) = value_as_told(tree, record, STATE_VALUE_BYTES_MAX);
+                *work += cost;
+                after
+            });
+            let message = frames::state(protocol, id, partition, (key, record), after.as_ref());
+            *work += message.len() as u64 / BYTES_PER_UNIT;
+            told.send(sink, connection, [&message, &[]]);
             told.keys += 1;
             Ok(())
         });
-        *records += looked * KEY_RECORDS;
-        self.walk_left = self.walk_left.saturating_sub(looked);
-        match part {
-            Part::AtEnd => told.walked += 1,
-            Part::Undecided => place.gap = Some(Reason::PatternTooCostly),
-            Part::More | Part::Refused(_) => {
+        self.walk_left = self.walk_left.saturating_sub(work);
+        match outcome {
+            Outcome::AtEnd => {
+                place.is_walked = true;
+                told.walked += 1;
+            }
+            Outcome::Undecided => place.gap = Some(Reason::PatternTooCostly),
+            Outcome::More | Outcome::Refused(_) => {
                 place.walk = Some(walk);
-                place.was_full |= part == Part::Refused(NoRoom::Full);
+                place.was_full |= outcome == Outcome::Refused(NoRoom::Full);
             }
         }
-        part
+        outcome
     }
 
     /// Tells a subscription what it cannot be told. If it wants that, and a state is there, it is told this next, from the first key on; otherwise it is over.
@@ -164,28 +220,29 @@ impl Subscriptions {
         told: &mut Told,
     ) {
         let Some(subscription) = self.all.get_mut(&id) else { return };
-        let connection: ConnectionId = subscription.connection;
+        let (connection, partitions) = (subscription.connection, subscription.partitions);
+        let filter = Arc::clone(&subscription.filter);
         let restates = subscription.restates && is_there && reason.can_be_restated();
-        // One who cannot keep up with a walk would never come to its end.
-        let place = subscription.place_mut(partition).filter(|place| restates && place.walk.is_none());
+        // One who cannot keep up until he is live would be told the same for ever.
+        let may_restate = |place: &&mut super::Place| restates && place.walk.is_none() && !place.is_walked;
+        let place = subscription.place_mut(partition).filter(may_restate);
         let what_now = if place.is_some() { "restate" } else { "end" };
         let message = frames::gap(protocol, id, partition, span, (reason, what_now));
-        sink.send(connection, [&message, &[]]);
+        told.send(sink, connection, [&message, &[]]);
         told.gaps += 1;
         let Some(place) = place else {
             self.end(connection, id);
             return sink.over(connection);
         };
-        (place.gap, place.was_full, place.walk) = (None, false, Some(Walk::default()));
+        (place.gap, place.was_full) = (None, false);
+        place.walk = Some(Walk::new(&filter, partition, partitions));
         let is_live = std::mem::replace(&mut place.is_live, false);
         subscription.is_live = false;
         self.untold.remove(&id);
         told.restated += 1;
-        if let Some(watched) = self.watched.get_mut(&partition).filter(|_| is_live)
-            && let Some(subscription) = self.all.get(&id)
-        {
-            watched.live.remove(id, &subscription.filter);
+        if let Some(watched) = self.watched.get_mut(&partition).filter(|_| is_live) {
+            watched.live.remove(id, &filter);
         }
-        self.waiting.behind.push_back((id, partition));
+        self.walkers.push(connection, (id, partition));
     }
 }

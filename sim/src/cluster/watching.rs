@@ -17,7 +17,7 @@ use crate::checkers::voters;
 use crate::door::Door;
 use crate::process::{Running, name_of};
 use crate::workload::BOUNDED;
-use wire::{ReplyLimits, ReplyParser};
+use wire::{ReplyLimits, ReplyParser, Value};
 
 /// A replica of a bucket that refuses at its quota has reached the least that this may be.
 pub(crate) const QUOTA_REACHED: &str = "sim: replica with as much as its quota";
@@ -145,25 +145,27 @@ impl<N: Door> Cluster<N> {
                 let text = format!("{name} has lost the changes of {partition} from {floor} to {to}, for no reason");
                 self.violations.push(("subscriptions", text));
             }
+            let parts = |message: &[u8]| -> Vec<Value> {
+                let mut parser = ReplyParser::new(ReplyLimits::default());
+                parser.push(message);
+                [parser.next(), parser.next()].into_iter().filter_map(|part| part.ok().flatten()).collect()
+            };
+            let of = (recorded.history, place);
             for change in recorded.changes {
                 running.changes_seen.insert(*partition, change.revision);
-                let mut parser = ReplyParser::new(ReplyLimits::default());
-                parser.push(&change.message);
-                let parts = [parser.next(), parser.next()].into_iter().filter_map(|part| part.ok().flatten());
-                let (key, is_of_all_keys, parts) = (change.key, change.is_of_all_keys, parts.collect());
-                let change_of = Change { key, is_of_all_keys, parts, at: now };
-                changes.note((recorded.history.clone(), place), change.revision.0, change_of);
+                // What the change has left behind, as those are told who begin with what is there; unless it was changed again since.
+                if let Some(key) = running.node.stored_key(*partition, &change.key)
+                    && key.revision == change.revision
+                {
+                    changes.note_key((of.clone(), key.revision.0), parts(&key.message));
+                }
+                let (key, is_of_all_keys, parts) = (change.key, change.is_of_all_keys, parts(&change.message));
+                changes.note(of.clone(), change.revision.0, Change { key, is_of_all_keys, parts, at: now });
             }
-            let of = (recorded.history, place);
             let head = running.changes_seen.get(partition).copied().unwrap_or_default().max(recorded.floor);
             if changes.lacks_state(&of, head.0)
-                && let Some((revision, keys)) = running.node.standing(*partition).filter(|(it, _)| *it == head)
+                && let Some((revision, keys)) = running.node.stored_keys(*partition).filter(|(it, _)| *it == head)
             {
-                let parts = |message: &[u8]| {
-                    let mut parser = ReplyParser::new(ReplyLimits::default());
-                    parser.push(message);
-                    [parser.next(), parser.next()].into_iter().filter_map(|part| part.ok().flatten()).collect()
-                };
                 let keys = keys.into_iter().map(|it| (it.key, (it.revision.0, parts(&it.message))));
                 changes.note_state(of, revision.0, keys.collect());
             }
