@@ -30,9 +30,10 @@ mod opening;
 mod ring;
 mod size;
 mod token;
+mod waiting;
 mod walk;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ use index::{Index, Listener};
 use opening::Opening;
 use ring::Rings;
 use size::Size;
+use waiting::Waiting;
 use walk::{Walk, Walkers};
 
 /// For so long an entry turns recording on. Nodes with subscriptions renew it when half of it has passed.
@@ -162,29 +164,6 @@ pub(crate) trait Sink {
     fn over(&mut self, connection: ConnectionId);
 }
 
-/// Places that are behind, each in one of these.
-#[derive(Debug, Default)]
-struct Waiting {
-    /// They go on.
-    behind: VecDeque<(SubscriptionId, PartitionId)>,
-    /// They go on in a later turn.
-    later: VecDeque<(SubscriptionId, PartitionId)>,
-    /// They wait until their connection has read more.
-    stalled: BTreeMap<ConnectionId, Vec<(SubscriptionId, PartitionId)>>,
-}
-
-impl Waiting {
-    /// A place whose connection takes nothing now goes on another time.
-    fn put_off(&mut self, place: (SubscriptionId, PartitionId), connection: ConnectionId, why: NoRoom) {
-        match why {
-            NoRoom::Gone => {}
-            NoRoom::NextTurn => self.behind.push_back(place),
-            NoRoom::Later => self.later.push_back(place),
-            NoRoom::Full => self.stalled.entry(connection).or_default().push(place),
-        }
-    }
-}
-
 /// Where states are.
 pub(crate) trait States {
     /// That of a partition; none if this node has none.
@@ -193,6 +172,8 @@ pub(crate) trait States {
 
 /// Bytes that a turn sends at the most, and one message more.
 const TURN_BYTES_MAX: usize = 4 << 20;
+/// In so many shares what a turn tells is divided.
+const SHARES: usize = 8;
 
 /// What a turn has told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -213,12 +194,12 @@ pub(crate) struct Told {
 impl Told {
     /// So much that the turn tells no more.
     fn is_enough(&self) -> bool {
-        self.has(TURN_MESSAGES_MAX)
+        self.has(SHARES)
     }
 
-    /// So many messages, or as many bytes as a turn sends.
-    fn has(&self, messages: usize) -> bool {
-        self.messages >= messages || self.bytes >= TURN_BYTES_MAX
+    /// So many eighths of what a turn tells, in messages or in bytes.
+    fn has(&self, shares: usize) -> bool {
+        self.messages >= TURN_MESSAGES_MAX / SHARES * shares || self.bytes >= TURN_BYTES_MAX / SHARES * shares
     }
 
     /// Sends a message, and counts it.
@@ -234,8 +215,8 @@ impl Told {
 pub(crate) struct Subscriptions {
     rings: Rings,
     settings: SubscriptionSettings,
-    /// So much work walks may take until the next tick.
-    walk_left: u64,
+    /// So much work walks may take until the next tick; below zero what they have taken too much.
+    walk_left: i64,
     all: BTreeMap<SubscriptionId, Subscription>,
     watched: BTreeMap<PartitionId, Watched>,
     of_connection: BTreeMap<ConnectionId, Vec<SubscriptionId>>,
@@ -279,7 +260,7 @@ impl Subscriptions {
         Subscriptions {
             rings: Rings::new(settings.memory_bytes),
             settings,
-            walk_left: settings.walk_work_per_tick,
+            walk_left: 0,
             all: BTreeMap::new(),
             watched: BTreeMap::new(),
             of_connection: BTreeMap::new(),
@@ -436,15 +417,12 @@ impl Subscriptions {
         }
         self.untold.remove(&id);
         self.size = self.size.minus(subscription.size);
-        if let Some(stalled) = self.waiting.stalled.get_mut(&connection) {
-            stalled.retain(|(other, _)| *other != id);
-        }
+        self.waiting.stalled.forget(connection, id);
+        self.walkers.forget(connection, id);
         if let Some(ids) = self.of_connection.get_mut(&connection) {
             ids.retain(|other| *other != id);
             if ids.is_empty() {
                 self.of_connection.remove(&connection);
-                self.waiting.stalled.remove(&connection);
-                self.walkers.forget(connection);
             }
         }
         true
@@ -477,9 +455,7 @@ impl Subscriptions {
 
     /// A connection has read what it was sent.
     pub(crate) fn on_room(&mut self, connection: ConnectionId) {
-        if let Some(stalled) = self.waiting.stalled.remove(&connection) {
-            self.waiting.behind.extend(stalled);
-        }
+        self.waiting.behind.extend(self.waiting.stalled.take(connection));
     }
 
     /// Nothing more can be told of a partition, for this reason.

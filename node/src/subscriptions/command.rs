@@ -188,6 +188,9 @@ fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
     if said.restates && said.filter.kinds != Kinds::ALL {
         return Err(STATE_OF_SOME_KINDS);
     }
+    if said.with_state || said.restates {
+        said.filter.sort_keys();
+    }
     Ok(said)
 }
 
@@ -269,7 +272,10 @@ fn check_limits(node: &Node, session: &Session, filter: &Filter, partitions: usi
         }
     }
     let all = subscriptions.size.plus(new);
+    // Places of those that were ended a moment ago may be among them.
+    let waiting = subscriptions.waiting.behind.len() + subscriptions.waiting.later.len();
     let is_full = subscriptions.count() + subscriptions.opening.len() >= SUBSCRIPTIONS_MAX
+        || waiting > 2 * SUBSCRIPTION_WEIGHT_MAX
         || all.weight > SUBSCRIPTION_WEIGHT_MAX
         || all.patterns > SUBSCRIBED_PATTERNS_MAX
         || all.bytes > SUBSCRIPTION_FILTERS_BYTES_MAX;

@@ -11,13 +11,11 @@ use super::index::{Index, Listener};
 use super::ring::Missed;
 use super::token::Token;
 use super::walk::{Outcome, Walk};
-use super::{NoRoom, PROGRESS_EVERY, Place, Sink, States, Subscription, SubscriptionId, Subscriptions, Told};
+use super::{NoRoom, PROGRESS_EVERY, Place, SHARES, Sink, States, Subscription, SubscriptionId, Subscriptions, Told};
 use crate::door::Planted;
 
 /// Messages that a turn sends at the most: about a millisecond's work.
 pub(super) const TURN_MESSAGES_MAX: usize = 4096;
-/// Of these, at least so many are for subscriptions that are behind, if there are any.
-const BEHIND_MESSAGES_MIN: usize = TURN_MESSAGES_MAX / 4;
 /// Comparisons of changes with keys, prefixes and patterns that a turn makes for live subscriptions.
 const TURN_COMPARISONS_MAX: usize = 100_000;
 /// Records that a turn looks at for subscriptions that are behind.
@@ -27,7 +25,7 @@ const TURN_ASKED_AGAIN_MAX: usize = 1024;
 /// Looking at a record costs as much as so many units of work that patterns take.
 const UNITS_PER_RECORD: usize = 12;
 /// Units of work that a turn gives to walks over what is there: half a millisecond.
-const TURN_WALK_WORK: u64 = 50_000;
+const TURN_WALK_WORK: i64 = 50_000;
 /// Records that one of them looks at before it is another one's turn.
 const RECORDS_AT_ONCE: usize = 1024;
 /// The words that say how far a subscription is.
@@ -42,7 +40,10 @@ impl Subscriptions {
         for _ in 0..self.waiting.later.len().min(TURN_ASKED_AGAIN_MAX) {
             self.waiting.behind.extend(self.waiting.later.pop_front());
         }
-        let for_live = TURN_MESSAGES_MAX - if self.waiting.behind.is_empty() { 0 } else { BEHIND_MESSAGES_MIN };
+        // Those that are behind have two shares at the least, and walks have one.
+        let is_walking = self.walk_left > 0 && !self.walkers.is_empty();
+        let for_behind = if is_walking { SHARES - 1 } else { SHARES };
+        let for_live = if self.waiting.behind.is_empty() { for_behind } else { SHARES - 2 };
         let mut comparisons = 0;
         let dirty = std::mem::take(&mut self.dirty);
         let (first, behind_last): (Vec<_>, Vec<_>) = dirty.into_iter().partition(|it| Some(*it) <= self.told_last);
@@ -53,15 +54,15 @@ impl Subscriptions {
         }
         let mut records = 0;
         for _ in 0..self.waiting.behind.len() {
-            if told.is_enough() || records >= TURN_RECORDS_MAX {
+            if told.has(for_behind) || records >= TURN_RECORDS_MAX {
                 break;
             }
             let Some(next) = self.waiting.behind.pop_front() else { break };
             self.go_on((next, false), (sink, states), &mut records, &mut told);
         }
-        let mut records = 0;
-        let walk_until = self.walk_left.saturating_sub(TURN_WALK_WORK);
-        while self.walk_left > walk_until && !told.is_enough() && records < TURN_RECORDS_MAX {
+        let walk_until = self.walk_left.saturating_sub(TURN_WALK_WORK).max(0);
+        let records_until = records + TURN_RECORDS_MAX / SHARES;
+        while self.walk_left > walk_until && !told.is_enough() && records < records_until {
             let Some(next) = self.walkers.pop() else { break };
             self.go_on((next, true), (sink, states), &mut records, &mut told);
         }
@@ -225,8 +226,10 @@ impl Subscriptions {
                 break;
             }
             let mut work = 0;
-            let is_left_out = place.walk.as_ref().is_some_and(|walk| walk.leaves_out(&recorded.record, planted));
-            let fit = if is_left_out { Fit::No } else { filter.wants(&recorded.record, &mut work) };
+            let fit = match (filter.wants(&recorded.record, &mut work), &place.walk) {
+                (Fit::Yes, Some(walk)) if walk.leaves_out(&recorded.record, planted, &mut work) => Fit::No,
+                (fit, _) => fit,
+            };
             looked += 1 + work as usize / UNITS_PER_RECORD;
             match fit {
                 Fit::No => {}
@@ -348,7 +351,9 @@ impl Subscriptions {
     /// A tick: tells the next ones of so many parts of all how far they are, those that are live.
     pub(crate) fn tell_progress(&mut self, now: Time, part: usize, sink: &mut impl Sink) -> usize {
         self.now = now;
-        self.walk_left = self.settings.walk_work_per_tick;
+        // What they have taken too much is taken off.
+        let each = i64::try_from(self.settings.walk_work_per_tick).unwrap_or(i64::MAX);
+        self.walk_left = self.walk_left.saturating_add(each).min(each);
         let count = self.all.len().div_ceil(part);
         let behind = self.all.range(SubscriptionId(self.hand.0 + 1)..).chain(self.all.range(..=self.hand));
         let next: Vec<SubscriptionId> = behind.map(|(id, _)| *id).take(count).collect();

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use data::algorithms::glob::Glob;
 use data::meter::Meter;
-use data::{Blob, ChangeKind, ChangeRecord};
+use data::{Blob, ChangeKind, ChangeRecord, KeyRef, StoreKey};
 
 /// Units of work (`data/src/meter.rs`) that one pattern may cost for one key: more than a sane pattern needs. Beyond that nobody knows whether it fits, and the subscription
 /// ends with a gap.
 const MATCHING_WORK_MAX: u64 = 5_000;
+/// The same of all patterns with which one key is compared: where there are many, each has its share.
+const ALL_MATCHING_WORK_MAX: u64 = 1_000_000;
 
 /// Whether a change is one that a subscriber wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,13 +39,13 @@ impl Pattern {
         Pattern { text: Blob::new(text), prefix: Blob::new(&glob.literal_prefix()), glob }
     }
 
-    /// Whether a key fits; adds the units of work that it takes to find out.
-    pub(crate) fn fits(&self, key: &[u8], work: &mut u64) -> Fit {
+    /// Whether a key fits, which is compared with so many patterns; adds the units of work that it takes to find out.
+    pub(crate) fn fits(&self, key: &[u8], patterns: usize, work: &mut u64) -> Fit {
         *work += 1;
         if !key.starts_with(&self.prefix) {
             return Fit::No;
         }
-        let meter = Meter::limited(MATCHING_WORK_MAX);
+        let meter = Meter::limited(MATCHING_WORK_MAX.min(ALL_MATCHING_WORK_MAX / patterns.max(1) as u64));
         let fits = self.glob.matches_within(key, &meter);
         *work += meter.spent();
         match fits {
@@ -105,11 +107,20 @@ pub(crate) struct Filter {
     pub prefixes: BTreeSet<Blob>,
     pub patterns: Vec<Arc<Pattern>>,
     pub kinds: Kinds,
+    /// The keys in the order of the store, if there is nothing but keys and somebody wants to know what is there: see [`Filter::sort_keys`].
+    pub in_order: Option<Arc<[StoreKey]>>,
 }
 
 impl Default for Filter {
     fn default() -> Filter {
-        Filter { all: false, keys: BTreeSet::new(), prefixes: BTreeSet::new(), patterns: Vec::new(), kinds: Kinds::ALL }
+        Filter {
+            all: false,
+            keys: BTreeSet::new(),
+            prefixes: BTreeSet::new(),
+            patterns: Vec::new(),
+            kinds: Kinds::ALL,
+            in_order: None,
+        }
     }
 }
 
@@ -122,6 +133,16 @@ impl Filter {
     /// Each key is named: there is nothing that others could fit.
     pub(crate) fn names_all_keys(&self) -> bool {
         !self.all && self.prefixes.is_empty() && self.patterns.is_empty()
+    }
+
+    /// Finds out once where the keys stand in the store.
+    pub(crate) fn sort_keys(&mut self) {
+        if self.names_all_keys() {
+            let order = |key: &Blob| StoreKey { order: KeyRef::new(key).order, key: key.clone() };
+            let mut keys: Vec<StoreKey> = self.keys.iter().map(order).collect();
+            keys.sort_unstable();
+            self.in_order = Some(keys.into());
+        }
     }
 
     /// How many words name its keys.
@@ -169,7 +190,7 @@ impl Filter {
         }
         let mut fit = Fit::No;
         for pattern in &self.patterns {
-            match pattern.fits(key, work) {
+            match pattern.fits(key, self.patterns.len(), work) {
                 Fit::Yes => return Fit::Yes,
                 Fit::Undecided => fit = Fit::Undecided,
                 Fit::No => {}

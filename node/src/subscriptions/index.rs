@@ -125,10 +125,13 @@ impl Index {
                 self.prefixes.get(&key[..*length]).into_iter().for_each(&mut take);
             }
             for (pattern, list) in self.patterns.values() {
-                match pattern.fits(key, &mut work) {
+                match pattern.fits(key, self.patterns.len(), &mut work) {
                     Fit::Yes => take(list),
                     Fit::No => {}
-                    Fit::Undecided => undecided.extend(list.keys()),
+                    Fit::Undecided => {
+                        let wanting = list.values().filter(|listener| listener.kinds.has(record.kind));
+                        undecided.extend(wanting.map(|listener| listener.id));
+                    }
                 }
             }
         }

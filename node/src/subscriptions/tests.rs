@@ -97,8 +97,9 @@ fn record(revision: u64, key: &str) -> ChangeRecord {
     }
 }
 
+/// Two keys of the tests take 208 units of work: those are told between two ticks.
 fn settings(memory_bytes: usize) -> SubscriptionSettings {
-    SubscriptionSettings { memory_bytes, walk_work: 150, walk_work_per_tick: 150 }
+    SubscriptionSettings { memory_bytes, walk_work: 150, walk_work_per_tick: 208 }
 }
 
 fn subscriptions(memory: usize) -> Subscriptions {
@@ -480,7 +481,11 @@ fn begin_with_state(all: &mut Subscriptions, connection: u64, words: &[(&str, &s
         bucket: BucketId(0),
         history: 0xfe,
         partitions: 1,
-        filter: filter(words),
+        filter: {
+            let mut filter = filter(words);
+            filter.sort_keys();
+            filter
+        },
         with_values: true,
         with_state: true,
         restates: true,

@@ -12,8 +12,7 @@
 //!
 //! Walks cost units of work (`data/src/meter.rs`): so many for a part, for a turn, and between two ticks. Connections take turns, however many walks each of them has.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use base::limits::STATE_VALUE_BYTES_MAX;
@@ -23,6 +22,7 @@ use wire::Protocol;
 
 use super::filter::{Filter, Fit};
 use super::frames::{self, Reason};
+use super::waiting::PlacesOfConnections;
 use super::{NoRoom, Sink, SubscriptionId, Subscriptions, Told};
 use crate::door::{ConnectionId, Planted};
 use crate::routing::index_of_slot;
@@ -37,8 +37,8 @@ const BYTES_PER_UNIT: u64 = 16;
 pub(super) struct Walk {
     /// All up to this key are told; none at the beginning.
     last: Option<StoreKey>,
-    /// The keys that were named and are not told yet, the next one last. None: all keys are walked over.
-    named: Option<Vec<StoreKey>>,
+    /// The keys that were named, and of these the ones of this partition that are not told yet. None: all keys are walked over.
+    named: Option<(Arc<[StoreKey]>, Range<usize>)>,
 }
 
 /// What came of a part of a walk.
@@ -57,12 +57,11 @@ pub(super) enum Outcome {
 impl Walk {
     /// At the first key of a partition, of so many.
     pub(super) fn new(filter: &Filter, partition: PartitionId, partitions: u16) -> Walk {
-        let named = filter.names_all_keys().then(|| {
-            let keys = filter.keys.iter().map(|key| (KeyRef::new(key), key));
-            let own = keys.filter(|(key, _)| index_of_slot(key.hash_slot(), partitions) == partition.index);
-            let mut own: Vec<StoreKey> = own.map(|(of, key)| StoreKey { order: of.order, key: key.clone() }).collect();
-            own.sort_unstable_by(|one, other| other.cmp(one));
-            own
+        let named = filter.in_order.as_ref().map(|keys| {
+            let index = |key: &StoreKey| index_of_slot(key.as_ref().hash_slot(), partitions);
+            let first = keys.partition_point(|key| index(key) < partition.index);
+            let end = keys.partition_point(|key| index(key) <= partition.index);
+            (Arc::clone(keys), first..end)
         });
         Walk { last: None, named }
     }
@@ -72,8 +71,9 @@ impl Walk {
         self.last.is_none()
     }
 
-    /// Whether a change is left out, because the walk will bring what it leaves behind. A flush takes away what was told.
-    pub(super) fn leaves_out(&self, change: &ChangeRecord, planted: Option<Planted>) -> bool {
+    /// Whether a change is left out, because the walk will bring what it leaves behind; adds the units of work that it takes to find out. A flush takes away what was told.
+    pub(super) fn leaves_out(&self, change: &ChangeRecord, planted: Option<Planted>, work: &mut u64) -> bool {
+        *work += change.key.len() as u64 / BYTES_PER_UNIT;
         let is_told = self.last.as_ref().is_some_and(|last| KeyRef::new(&change.key) <= last.as_ref());
         let is_left_out = match planted {
             Some(Planted::WalkPassesChange) => true,
@@ -91,16 +91,19 @@ impl Walk {
         (work, work_max): (&mut u64, u64),
         mut tell: impl FnMut(&[u8], &Record, &mut u64) -> Result<(), Outcome>,
     ) -> Outcome {
-        if let Some(named) = &mut self.named {
-            while let Some(key) = named.last() {
+        if let Some((keys, places)) = &mut self.named {
+            while places.start < places.end
+                && let Some(key) = keys.get(places.start)
+            {
                 *work += KEY_WORK;
                 if let Some(record) = tree.find(key.as_ref())
                     && let Err(outcome) = tell(&key.key, &record, work)
                 {
                     return outcome;
                 }
-                self.last = named.pop();
-                if *work >= work_max && !named.is_empty() {
+                self.last = Some(key.clone());
+                places.start += 1;
+                if *work >= work_max && places.start < places.end {
                     return Outcome::More;
                 }
             }
@@ -128,10 +131,11 @@ impl Walk {
     }
 }
 
-/// Walks that wait for their next parts. Connections take turns.
+/// Walks that wait for their next parts. Connections take turns; a connection's walks come one after the other, so that none waits for long once it has begun: meanwhile it is told no
+/// changes.
 #[derive(Debug, Default)]
 pub(super) struct Walkers {
-    of: BTreeMap<ConnectionId, VecDeque<(SubscriptionId, PartitionId)>>,
+    of: PlacesOfConnections,
     /// The connection that had the last turn.
     hand: Option<ConnectionId>,
 }
@@ -142,25 +146,19 @@ impl Walkers {
     }
 
     pub(super) fn push(&mut self, connection: ConnectionId, place: (SubscriptionId, PartitionId)) {
-        self.of.entry(connection).or_default().push_back(place);
+        self.of.insert(connection, place);
     }
 
     /// Whose turn it is.
     pub(super) fn pop(&mut self) -> Option<(SubscriptionId, PartitionId)> {
-        let behind = (self.hand.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let next = self.of.range(behind).next().or_else(|| self.of.iter().next()).map(|(connection, _)| *connection)?;
-        self.hand = Some(next);
-        let places = self.of.get_mut(&next)?;
-        let place = places.pop_front();
-        if places.is_empty() {
-            self.of.remove(&next);
-        }
-        place
+        let connection = self.of.next_behind(self.hand)?;
+        self.hand = Some(connection);
+        self.of.pop_first(connection)
     }
 
-    /// A connection has no subscription any more.
-    pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.of.remove(&connection);
+    /// A subscription is over.
+    pub(super) fn forget(&mut self, connection: ConnectionId, id: SubscriptionId) {
+        self.of.forget(connection, id);
     }
 }
 
@@ -178,7 +176,7 @@ impl Subscriptions {
         let filter = Arc::clone(&subscription.filter);
         let Some(place) = subscription.place_mut(partition) else { return Outcome::More };
         let Some(mut walk) = place.walk.take() else { return Outcome::AtEnd };
-        let (mut work, work_max) = (0, self.settings.walk_work.min(self.walk_left));
+        let (mut work, work_max) = (0, self.settings.walk_work.min(u64::try_from(self.walk_left).unwrap_or(0)));
         let outcome = walk.go_on(tree, &filter, (&mut work, work_max), |key, record, work| {
             if told.is_enough() {
                 return Err(Outcome::More);
@@ -195,7 +193,7 @@ impl Subscriptions {
             told.keys += 1;
             Ok(())
         });
-        self.walk_left = self.walk_left.saturating_sub(work);
+        self.walk_left = self.walk_left.saturating_sub_unsigned(work);
         match outcome {
             Outcome::AtEnd => {
                 place.is_walked = true;

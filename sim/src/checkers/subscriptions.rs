@@ -279,7 +279,7 @@ fn check_stream(changes: &Changes, stream: &Stream, promised: Promised) -> Resul
                 if *restates && (!stream.restates || walks.is_walking(*partition)) {
                     return Err(format!("told what is there behind a gap of {partition}, and was not to be"));
                 }
-                if !*restates && can_be && stream.restates && is_live {
+                if !*restates && can_be && stream.restates && !walks.is_walking(*partition) {
                     return Err(format!("a gap of {partition} ends it, though it is to be told what is there"));
                 }
                 if *restates {
@@ -320,7 +320,22 @@ fn check_beginning(changes: &Changes, stream: &Stream, promised: Promised) -> Re
             Told::Change { partition, .. } if !walks.is_walking(*partition) => {
                 return Err(format!("goes on from a token of another history with {told:?}"));
             }
-            Told::Change { partition, revision, parts } => walks.change(*partition, *revision, parts)?,
+            Told::Change { partition, revision, parts } => {
+                // Of one history it is known which one it is.
+                let history =
+                    changes.truth.keys().next().filter(|_| promised.is_one_history).map(|(history, _)| history);
+                let truth = history.and_then(|history| changes.truth.get(&(history.clone(), *partition)));
+                match truth.map(|truth| truth.get(revision)) {
+                    Some(Some(change)) if change.parts != *parts || !stream.wanted.wants(change) => {
+                        return Err(format!("told {parts:?}, and it was {:?}", change.parts));
+                    }
+                    Some(None) => {
+                        return Err(format!("told revision {revision} of {partition}, which no node has recorded"));
+                    }
+                    _ => {}
+                }
+                walks.change(*partition, *revision, parts)?;
+            }
             Told::Gap { partition, restates: true, reason, .. }
                 if stream.restates && reason == "begun-anew" && !walks.is_walking(*partition) =>
             {
