@@ -55,7 +55,7 @@ def parse(arguments):
 
 
 class Subscriber:
-    """A connection that subscribes. It reads nothing but the answer, unless `read` is called."""
+    """A connection that subscribes. It reads the answer, and nothing more unless `until` or `count` is called."""
 
     def __init__(self, node, *asked):
         self.socket = socket.create_connection(("127.0.0.1", int(port_of(node))), timeout=30)
@@ -83,7 +83,8 @@ class Subscriber:
             if not more:
                 return
             # A word may have come in two pieces.
-            self.messages += (rest + more).count(b"dictum.change")
+            more = rest + more
+            self.messages += more.count(b"dictum.change")
             rest = more[-12:]
 
     def close(self):
@@ -149,7 +150,8 @@ def marks_of(options, results):
         for result in (result for result in results if result["row"] == row):
             sides.setdefault(result["side"], []).append(result["rate"])
         if row in LEAST:
-            without, beside = sides.values() if next(iter(sides)) == "without" else reversed(sides.values())
+            without = sides.pop("without")
+            (beside,) = sides.values()
             ratios = [ours / theirs for ours, theirs in zip(beside, without, strict=True)]
             found = statistics.median(ratios)
             marks.append((row, f"{found:.3f}× ({min(ratios):.3f} … {max(ratios):.3f})", f"≥ {LEAST[row]}×", found >= LEAST[row]))

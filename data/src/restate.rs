@@ -1,4 +1,4 @@
-//! What stands under a key, for subscribers who are told what is there before they are told what changes.
+//! The value of a stored key, as subscribers are told it (`WITH STATE`).
 //!
 //! It is said as a change says it ([`After`]): a string and a JSON document as they are, a value with elements as the command that makes it in an empty place.
 

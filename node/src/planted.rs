@@ -157,8 +157,8 @@ pub enum Planted {
     SlowSkipsOne,
     /// A token of another history of the bucket is taken for a place in this one.
     TokenOfAnotherHistory,
-    /// Who is told what is there is not told of changes of keys that were told already.
+    /// A walk leaves out changes of keys that it has told.
     WalkPassesChange,
-    /// Who is told what is there is told of changes of keys that are told later.
+    /// A walk tells changes of keys that it has yet to tell.
     WalkAndTailBoth,
 }

@@ -39,7 +39,7 @@ pub(crate) static ENTRIES: &[Entry] = &[
             -2,
             GROUP,
             "0.1.0",
-            "Tells the connection what is there, if it wants to know that, and every change of keys, in order, from now on or from a token on.",
+            "Tells the connection every change of keys, in order: from now on, from a token on, or behind the stored keys.",
             "[FROM token|NOW|WITH STATE] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP restate|end]",
         ),
         MARKS,
@@ -87,11 +87,10 @@ const OTHER_BUCKET: Failure = Failure::Text("ERR the token is for another bucket
 const OTHER_KEYS: Failure =
     Failure::Text("ERR the token says nothing of some of these keys: it is of a subscription to others");
 const STATE_OR_FROM: Failure = Failure::Text(
-    "ERR WITH STATE begins with what is there, and FROM says where to go on: a subscription has one of them",
+    "ERR WITH STATE and FROM exclude each other: a subscription begins with the stored keys, or at a place",
 );
-const STATE_OF_SOME_KINDS: Failure = Failure::Text(
-    "ERR what is there is kept up to date by changes of all kinds: WITH STATE and ON GAP RESTATE go without KIND",
-);
+const STATE_OF_SOME_KINDS: Failure =
+    Failure::Text("ERR WITH STATE and ON GAP RESTATE need changes of all kinds: leave KIND out");
 const NO_KIND: Failure = Failure::Text("ERR a kind of changes is one of set, deadline, del, expire, evict, flush");
 const NOT_YET: Failure =
     Failure::Text("ERR subscriptions to changes are there once all nodes of the cluster speak version 8");

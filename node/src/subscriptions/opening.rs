@@ -51,7 +51,7 @@ impl Subscriptions {
         id
     }
 
-    /// Begins the subscription that waits for this slot; `revisions`: what its partitions have come to. None if nothing waits for it. Answers its number, and its token, which one has that is told nothing of what is there.
+    /// Begins the subscription that waits for this slot; `revisions`: what its partitions have come to. None if nothing waits for it. Answers its number, and its token; it has none before it was told the stored keys, and if its place is in another history.
     pub(super) fn open(
         &mut self,
         (connection, slot): (ConnectionId, u64),

@@ -1,4 +1,4 @@
-//! What subscriptions take of a node, by which they are limited.
+//! The size of subscriptions, by which they are limited.
 
 use super::filter::Filter;
 

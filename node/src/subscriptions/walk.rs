@@ -1,4 +1,4 @@
-//! What is there, for those who want to know it before they are told what changes.
+//! The walk over the keys of a partition: a subscriber is told the stored keys, and then the changes (`WITH STATE`).
 //!
 //! The keys of a partition are told in the order in which they stand in the store, a part of them at a time, each as it is at that moment. Nothing is frozen, and nothing is kept for
 //! the subscriber but the last key that the walk has come to:
@@ -41,7 +41,7 @@ pub(super) struct Walk {
     named: Option<(Arc<[StoreKey]>, Range<usize>)>,
 }
 
-/// What came of a part of a walk.
+/// The outcome of a part of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     /// There is more to be told.
@@ -149,7 +149,7 @@ impl Walkers {
         self.of.insert(connection, place);
     }
 
-    /// Whose turn it is.
+    /// Takes out the next place, of the connection that has its turn.
     pub(super) fn pop(&mut self) -> Option<(SubscriptionId, PartitionId)> {
         let connection = self.of.next_behind(self.hand)?;
         self.hand = Some(connection);
@@ -199,7 +199,8 @@ impl Subscriptions {
                 place.is_walked = true;
                 told.walked += 1;
             }
-            Outcome::Undecided => place.gap = Some(Reason::PatternTooCostly),
+            // The walk stays, so that nobody is given a token of a place without the keys that were not told.
+            Outcome::Undecided => (place.gap, place.walk) = (Some(Reason::PatternTooCostly), Some(walk)),
             Outcome::More | Outcome::Refused(_) => {
                 place.walk = Some(walk);
                 place.was_full |= outcome == Outcome::Refused(NoRoom::Full);
@@ -221,7 +222,7 @@ impl Subscriptions {
         let (connection, partitions) = (subscription.connection, subscription.partitions);
         let filter = Arc::clone(&subscription.filter);
         let restates = subscription.restates && is_there && reason.can_be_restated();
-        // One who cannot keep up until he is live would be told the same for ever.
+        // A subscriber that cannot keep up before it is live would be told the same keys for ever.
         let may_restate = |place: &&mut super::Place| restates && place.walk.is_none() && !place.is_walked;
         let place = subscription.place_mut(partition).filter(may_restate);
         let what_now = if place.is_some() { "restate" } else { "end" };

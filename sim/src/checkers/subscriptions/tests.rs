@@ -136,7 +136,7 @@ fn has(key: &str, revision: u64) -> Told {
 }
 
 #[test]
-fn who_is_told_what_is_there_has_it_when_it_is_live() {
+fn a_subscriber_with_state_has_all_keys_when_it_is_live() {
     let right = [
         vec![has("k0", 0), has("k1", 1), told(3, "k2"), told(4, "k1"), Told::Live(place(4))],
         vec![has("k1", 1), told(4, "k1"), has("k2", 3), has("k0", 0), Told::Live(place(4))],
