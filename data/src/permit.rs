@@ -28,6 +28,11 @@ const NOT_FETCHED: Failure = Failure::Text("ERR GET option of SORT denied due to
 /// Names of commands without data that scripts may call (`crate::transaction::own_command`, and those that publish).
 pub const OWN_COMMANDS: [&str; 6] = ["ping", "time", "echo", "select", "publish", "spublish"];
 
+/// So many refused calls of an entry or a read are told to the node of the client: a script may go on, and try without end.
+pub const REFUSED_MAX: usize = 16;
+/// So many bytes of the key, the channel or the command of one.
+pub const REFUSED_BYTES_MAX: usize = 256;
+
 /// Whether one of the options, which begin at this place, is this one.
 fn says(words: &[&[u8]], from: usize, wanted: &str) -> bool {
     words.iter().skip(from).any(|word| word.eq_ignore_ascii_case(wanted.as_bytes()))
@@ -127,12 +132,41 @@ impl<'w> Wanted<'w> {
     }
 }
 
+/// Which part of a call a user may not, as Redis's `ACL LOG` tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RefusedCall {
+    /// The command, or the subcommand.
+    Command(Vec<u8>),
+    /// A key among its words.
+    Key(Vec<u8>),
+    /// The channel to which it publishes.
+    Channel(Vec<u8>),
+    /// Patterns of keys: `SORT` itself says so, and Redis logs nothing.
+    Pattern(Failure),
+}
+
+impl RefusedCall {
+    fn failure(&self) -> Failure {
+        match self {
+            RefusedCall::Command(_) => NO_COMMAND,
+            RefusedCall::Key(_) => NO_KEY,
+            RefusedCall::Channel(_) => NO_CHANNEL,
+            RefusedCall::Pattern(failure) => failure.clone(),
+        }
+    }
+}
+
+/// Copies the object of a refusal, as much of it as a log keeps.
+fn shortened(object: &[u8]) -> Vec<u8> {
+    object[..object.len().min(REFUSED_BYTES_MAX)].to_vec()
+}
+
 impl Permit {
     /// Judges a call. An unknown command, and one with too few words, passes: it gets an error anyway. What is compared has to be paid for.
     ///
     /// # Errors
     /// The refusal of the set of rights that comes furthest.
-    fn check(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
+    fn check(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> Result<(), RefusedCall> {
         match entry {
             Some(entry) if !entry.spec.arity_fits(words.len()) => Ok(()),
             Some(entry) => self.judge(&Wanted::of(entry.spec, words), words, meter),
@@ -152,30 +186,30 @@ impl Permit {
         self.judge(&wanted, words, meter).is_ok()
     }
 
-    fn judge(&self, wanted: &Wanted<'_>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
-        let mut worst = (0, NO_COMMAND);
+    fn judge(&self, wanted: &Wanted<'_>, words: &[&[u8]], meter: &Meter) -> Result<(), RefusedCall> {
+        let mut worst = (0, None);
         for scope in &self.scopes {
             match scope.check(wanted, words, meter) {
                 Ok(()) => return Ok(()),
-                Err((how_far, failure)) if how_far > worst.0 => worst = (how_far, failure),
+                Err((how_far, refused)) if how_far > worst.0 => worst = (how_far, Some(refused)),
                 Err(_) => {}
             }
         }
-        Err(worst.1)
+        Err(worst.1.unwrap_or_else(|| RefusedCall::Command(shortened(&wanted.name))))
     }
 }
 
 impl Scope {
-    fn check(&self, wanted: &Wanted<'_>, words: &[&[u8]], meter: &Meter) -> Result<(), (u8, Failure)> {
+    fn check(&self, wanted: &Wanted<'_>, words: &[&[u8]], meter: &Meter) -> Result<(), (u8, RefusedCall)> {
         let begins_so = |(of, first): &(Vec<u8>, Vec<u8>)| {
             *of == wanted.name && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(first))
         };
         let may = self.commands.as_ref().is_none_or(|names| names.contains(&wanted.name));
         if !may && !self.first_arguments.iter().any(begins_so) {
-            return Err((0, NO_COMMAND));
+            return Err((0, RefusedCall::Command(shortened(&wanted.name))));
         }
         if wanted.needs_all_buckets && !self.all_buckets {
-            return Err((1, NO_COMMAND));
+            return Err((1, RefusedCall::Command(shortened(&wanted.name))));
         }
         for (key, reads, writes) in &wanted.keys {
             let fits = |pattern: &KeyPattern| {
@@ -183,11 +217,11 @@ impl Scope {
                 (pattern.reads || !reads) && (pattern.writes || !writes) && pattern.glob.matches_within(key, meter)
             };
             if self.keys.as_ref().is_some_and(|patterns| !patterns.iter().any(fits)) {
-                return Err((3, NO_KEY));
+                return Err((3, RefusedCall::Key(shortened(key))));
             }
         }
         if let Some(failure) = wanted.fetches.clone().filter(|_| self.keys.is_some()) {
-            return Err((4, failure));
+            return Err((4, RefusedCall::Pattern(failure)));
         }
         if let (Some(channel), Some(patterns)) = (wanted.channel, &self.channels) {
             let fits = |glob: &Glob| {
@@ -195,26 +229,38 @@ impl Scope {
                 glob.matches_within(channel, meter)
             };
             if !patterns.iter().any(fits) {
-                return Err((5, NO_CHANNEL));
+                return Err((5, RefusedCall::Channel(shortened(channel))));
             }
         }
         Ok(())
     }
 }
 
-/// The permit of the entry or the read that is under way. No part of the state: it is said before each entry and each read. Interior mutability lets reads have one.
+/// The permit of the entry or the read that is under way, and the calls that it has refused. No part of the state: it is said before each entry and each read.
+/// Interior mutability lets reads have one.
 #[derive(Clone, Debug, Default)]
-pub struct UnderWay(RefCell<Option<Arc<Permit>>>);
+pub struct UnderWay {
+    permit: RefCell<Option<Arc<Permit>>>,
+    /// The first [`REFUSED_MAX`] of the calls.
+    refused: RefCell<Vec<RefusedCall>>,
+}
 
 impl UnderWay {
     /// From here on scripts go by this; none: they may call everything.
     pub fn set(&self, permit: Option<Permit>) {
-        *self.0.borrow_mut() = permit.map(Arc::new);
+        *self.permit.borrow_mut() = permit.map(Arc::new);
+        self.refused.borrow_mut().clear();
     }
 
     /// The permit, if there is one.
     pub(crate) fn permit(&self) -> Option<Arc<Permit>> {
-        self.0.borrow().clone()
+        self.permit.borrow().clone()
+    }
+
+    /// The calls that were refused since [`UnderWay::set`], up to [`REFUSED_MAX`], for the node of the client whose script it was.
+    #[must_use]
+    pub fn take_refused(&self) -> Vec<RefusedCall> {
+        std::mem::take(&mut *self.refused.borrow_mut())
     }
 
     /// Judges a call of a script. `entry` is its command, if the version of the entry knows that: a later build must not find another refusal than an earlier one.
@@ -222,10 +268,14 @@ impl UnderWay {
     /// # Errors
     /// As Redis says it to the script.
     pub(crate) fn check(&self, entry: Option<&Entry>, words: &[&[u8]], meter: &Meter) -> Result<(), Failure> {
-        match &*self.0.borrow() {
-            Some(permit) => permit.check(entry, words, meter),
-            None => Ok(()),
+        let permit = self.permit.borrow();
+        let Some(Err(refused)) = permit.as_ref().map(|permit| permit.check(entry, words, meter)) else { return Ok(()) };
+        let failure = refused.failure();
+        let mut all = self.refused.borrow_mut();
+        if all.len() < REFUSED_MAX && !matches!(refused, RefusedCall::Pattern(_)) {
+            all.push(refused);
         }
+        Err(failure)
     }
 }
 

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use base::versions::Feature;
 use bytes::Bytes;
+use data::permit::RefusedCall;
 use data::spec::Flags;
 use data::{Failure, Tree};
 use wire::Malformed;
@@ -333,12 +334,33 @@ fn refuse(node: &mut Node, session: &Session, denied: &Denied) -> Failure {
         Denied::Bucket(bucket) => ("database", bucket.clone().into_bytes()),
     };
     let context = if session.queue.is_some() { "multi" } else { "toplevel" };
-    let user = session.user.name.clone();
-    let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(denied, &user, false)].concat());
+    let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(denied, &session.user.name, false)].concat());
     node.probe("access: a command was refused");
-    audit::refused(node, session, reason, &object);
-    note(node, session, Refused { reason, context, object, user });
+    note_refusal(node, session, context, reason, object);
     failure
+}
+
+/// Notes calls that a script of a connection was refused where it ran, here.
+pub(crate) fn note_calls(node: &mut Node, connection: ConnectionId, calls: Vec<RefusedCall>) {
+    let Some(session) = node.sessions.get_mut(&connection).and_then(Option::take) else { return };
+    node.probe("access: a script's call was refused");
+    for refused in calls {
+        let (reason, object) = match refused {
+            RefusedCall::Command(name) => ("command", name),
+            RefusedCall::Key(key) => ("key", key),
+            RefusedCall::Channel(channel) => ("channel", channel),
+            RefusedCall::Pattern(_) => continue,
+        };
+        note_refusal(node, &session, "lua", reason, object);
+    }
+    node.sessions.insert(connection, Some(session));
+}
+
+/// Tells `ACL LOG` and the audit trail of a refusal.
+fn note_refusal(node: &mut Node, session: &Session, context: &'static str, reason: &'static str, object: Vec<u8>) {
+    audit::refused(node, session, reason, &object);
+    let user = session.user.name.clone();
+    note(node, session, Refused { reason, context, object, user });
 }
 
 /// What the scripts of a command with these flags may call, if it runs any and their user may not do everything: a part of the body of its entry or read.

@@ -5,11 +5,12 @@ mod applying;
 mod proposing;
 mod stepping;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use base::ordered::Space;
 use base::{Ballot, NodeId, PartitionId, Position, Revision, Time, WallTime};
+use data::permit::RefusedCall;
 use data::{Blob, Change, ChangeRecord, KeyEvent, Published, Reply, Tree};
 use paxos::{Entry, Input, Members, Message, Output, Record, Replica, RoleName, Token};
 
@@ -82,6 +83,8 @@ pub(crate) struct Wishes {
     pub unrecorded: bool,
     /// What scripts of this node's clients have published.
     pub published: Vec<Published>,
+    /// Calls that scripts of this node's clients were refused, by the numbers of their writes.
+    pub refused: BTreeMap<u64, Vec<RefusedCall>>,
     /// Keys that were evicted in this turn: for checkers.
     pub evicted: Vec<(Position, Blob)>,
     /// States as they are behind entries that ask for a comparison.

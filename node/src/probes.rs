@@ -155,6 +155,7 @@ const NODE_PROBES: &[&str] = &[
     "node: a replaced entry put back",
     "node: an entry stepped over",
     "access: a command was refused",
+    "access: a script's call was refused",
     "access: connections closed whose rights were taken",
     "access: a command waited for a lease",
     "access: clients of a founder put out that is none",

@@ -20,7 +20,7 @@ pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 pub(crate) struct Refused {
     /// `command`, `key`, `channel`, `database` or `auth`.
     pub reason: &'static str,
-    /// `toplevel` or `multi`.
+    /// `toplevel`, `multi` or `lua`.
     pub context: &'static str,
     /// The command, key, channel or bucket.
     pub object: Vec<u8>,

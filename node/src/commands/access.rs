@@ -242,7 +242,7 @@ pub(crate) fn order(node: &mut Node, session: &mut Session, wanted: Wanted, word
     };
     let order = match order {
         Ok(_) if !node.has(Feature::Users) => {
-            let text = "ERR users cannot be changed while nodes of earlier versions are in the cluster";
+            let text = "ERR users cannot be changed yet: not all nodes are known to be of this version, which takes a new cluster some seconds, and one that is upgraded until its last node";
             return node.refuse(session, &Failure::Text(text));
         }
         Ok(order) => order,

@@ -230,6 +230,10 @@ impl Partition {
             if origin.life == self.life {
                 // The node that the client is connected to passes on what its script says: once, as the entry is applied once.
                 wishes.published.extend(applied.published);
+                let refused = self.tree.under_way().take_refused();
+                if !refused.is_empty() {
+                    wishes.refused.insert(origin.sequence, refused);
+                }
                 let revision = self.tree.revision();
                 wishes.completed.push(Completed { sequence: origin.sequence, position, revision, reply, changes });
             }

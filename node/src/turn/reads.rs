@@ -8,6 +8,7 @@ use base::{NodeId, Now, PartitionId, Position, Revision, WallTime};
 use data::{Failure, Reply, View};
 use paxos::RoleName;
 
+use crate::access;
 use crate::commands::nodes;
 use crate::council::{self, COUNCIL};
 use crate::door::{ConnectionId, Planted};
@@ -435,6 +436,10 @@ impl Node {
         }
         if shows {
             self.show_called(g);
+        }
+        let refused = self.groups[g].partition.tree.under_way().take_refused();
+        if !refused.is_empty() {
+            access::note_calls(self, connection, refused);
         }
         if is_answered {
             self.slow.durations.note(read.command, took);

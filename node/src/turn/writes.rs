@@ -9,7 +9,7 @@ use data::Reply;
 use paxos::RoleName;
 use std::time::Duration;
 
-use crate::access::lease;
+use crate::access::{self, lease};
 use crate::clock::TOLERATED;
 use crate::copies::Held;
 use crate::council::COUNCIL;
@@ -34,6 +34,7 @@ impl Node {
         }
         group.router.progress_at = self.now.time;
         let mut completed = std::mem::take(&mut group.wishes.completed);
+        let mut refused = std::mem::take(&mut group.wishes.refused);
         let id = group.id();
         for done in completed.drain(..) {
             let Some(finished) = self.groups[g].router.finish(done.sequence) else { continue };
@@ -42,6 +43,9 @@ impl Node {
             }
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
+                if let Some(calls) = refused.remove(&done.sequence) {
+                    access::note_calls(self, connection, calls);
+                }
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                     if let Some(lane) = session.lane_mut(id) {
                         lane.last_position = done.position;

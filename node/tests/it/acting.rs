@@ -18,7 +18,7 @@ fn act_for(cluster: &mut Cluster, me: u16, number: u64, user: &str) -> Connectio
 fn operator(cluster: &mut Cluster, line: &str) {
     for _ in 0..1000 {
         // Until the version of the cluster has risen.
-        if !cluster.ask_as(0, OPERATOR, line).starts_with("-ERR users cannot be changed while") {
+        if !cluster.ask_as(0, OPERATOR, line).starts_with("-ERR users cannot be changed yet") {
             return;
         }
         cluster.pass();
