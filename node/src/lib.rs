@@ -130,6 +130,7 @@ pub use peer::busy_sign;
 pub use probes::PROBES;
 pub use registry::{NodeKey, TrailMark, is_zone};
 pub use subscriptions::glue::{Recorded, RecordedChange, StoredKey, recorded, stored_key, stored_keys};
+pub use subscriptions::token::Token as ChangesToken;
 pub use testimony::Signer;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;

@@ -29,7 +29,7 @@ mod index;
 mod opening;
 mod ring;
 mod size;
-mod token;
+pub(crate) mod token;
 mod waiting;
 mod walk;
 

@@ -22,6 +22,7 @@ pub mod backup;
 pub mod bridge;
 pub mod bucket;
 mod caches;
+mod changes;
 pub mod check;
 pub mod cli;
 pub mod client_tls;
@@ -42,6 +43,7 @@ pub mod start;
 pub mod status;
 pub mod unsafe_recover;
 pub mod user;
+pub mod watch;
 
 mod admission;
 mod advice;

@@ -7,7 +7,7 @@ use data::Failure;
 /// A place in the changes of a bucket: everything up to it was told. It is written `bucket~history:revision,revision…`, a revision for each partition of the bucket; nothing stands
 /// for a partition in which the subscriber wants no key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Token {
+pub struct Token {
     /// The number that the bucket was made with.
     pub bucket: BucketId,
     /// Which history of the bucket it is: see [`history`].
@@ -40,7 +40,7 @@ impl Token {
     ///
     /// # Errors
     /// It is no token.
-    pub(crate) fn parse(word: &[u8]) -> Result<Token, Failure> {
+    pub fn parse(word: &[u8]) -> Result<Token, Failure> {
         const NO_TOKEN: Failure = Failure::Text("ERR that is no token of changes: DICTUM.SUBSCRIBE answers one");
         let number = |part: &str| {
             let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -145,6 +145,11 @@ impl Pool {
         }
     }
 
+    /// Where connections of one's own are opened.
+    pub(super) fn bridge(&self) -> &Bridge {
+        &self.bridge
+    }
+
     /// How long a conversation may take.
     pub(super) fn patience(&self) -> Duration {
         self.patience

@@ -2,6 +2,7 @@
 //! that asks `/livez` must not wait behind them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub(super) struct Place {
     number: u64,
     /// When it became idle; none while it has requests under way.
     since: Mutex<Option<Instant>>,
+    /// Requests under way, and answers that are not over.
+    under_way: AtomicUsize,
     /// Told when it has to make way.
     make_way: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
@@ -61,6 +64,7 @@ impl Connections {
             all: Arc::clone(self),
             number: idle.next,
             since: Mutex::default(),
+            under_way: AtomicUsize::new(0),
             make_way: Arc::default(),
             _permit: permit,
         };
@@ -80,15 +84,13 @@ impl Connections {
 }
 
 impl Place {
-    /// A request has come.
-    pub(super) fn work(&self) {
+    fn work(&self) {
         if let Some(since) = lock(&self.since).take() {
             lock(&self.all.idle).since.remove(&(since, self.number));
         }
     }
 
-    /// The request is answered, or none has come yet.
-    pub(super) fn rest(&self) {
+    fn rest(&self) {
         let now = Instant::now();
         if lock(&self.since).replace(now).is_none() {
             lock(&self.all.idle).since.insert((now, self.number), Arc::clone(&self.make_way));
@@ -107,6 +109,32 @@ impl Drop for Place {
     }
 }
 
+/// A connection that does not make way, as long as one of these is there: it has a request under way, or an answer that goes on.
+pub(super) struct Busy(Arc<Place>);
+
+impl Busy {
+    pub(super) fn new(place: &Arc<Place>) -> Busy {
+        place.under_way.fetch_add(1, Ordering::Relaxed);
+        place.work();
+        Busy(Arc::clone(place))
+    }
+}
+
+impl Clone for Busy {
+    fn clone(&self) -> Busy {
+        Busy::new(&self.0)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // All of them are on the thread of HTTP: nobody comes in between.
+        if self.0.under_way.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.rest();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +145,7 @@ mod tests {
         runtime.block_on(async {
             let all = Connections::new(2);
             let (first, second) = (all.enter().await.expect("a place"), all.enter().await.expect("a place"));
-            first.work();
+            let request = Busy::new(&first);
             // Both have been there for equally long, and the first has a request under way.
             let other = Arc::clone(&all);
             let third = tokio::spawn(async move { other.enter().await.is_some() });
@@ -125,7 +153,11 @@ mod tests {
             assert!(!third.is_finished());
             drop(second);
             assert!(third.await.expect("it comes in"));
-            first.rest();
+            let answer = request.clone();
+            drop(request);
+            assert!(lock(&first.since).is_none(), "its answer goes on");
+            drop(answer);
+            assert!(lock(&first.since).is_some());
         });
     }
 }

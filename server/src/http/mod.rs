@@ -6,11 +6,12 @@
 //! - [`place`] tells which bucket and key a request is about, [`levels`] how safe and how new it wants them.
 //! - [`web_pages`] judges every request first: no web page gets further that is not meant to.
 //! - [`audit`] tells the audit trail who has come, and reads it.
-//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`buckets`], [`nodes`], [`health`], [`metrics`]; [`openapi`] describes them.
+//! - The routes: [`dictionary`], [`keys`] (with [`conditions`]), [`changes`], [`buckets`], [`nodes`], [`health`], [`metrics`]; [`openapi`] describes them.
 
 mod audit;
 mod body;
 mod buckets;
+mod changes;
 mod client;
 mod conditions;
 mod connections;
@@ -42,6 +43,7 @@ use axum::middleware;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wire::Value;
@@ -53,13 +55,14 @@ use crate::journal::sync_times::SyncTimes;
 use crate::secrets::{Password, SharedLogins};
 use audit::Auditor;
 use client::Pool;
-use connections::Connections;
+use connections::{Busy, Connections};
 use door::{Door, Visit};
 use guesses::{Guesses, HasShown};
 use login::{Caller, Certified};
 use metrics::HttpCounts;
 use problem::{Access, Problem};
 use request::Budget;
+pub(crate) use text::JsonBytes;
 pub use web_pages::Visitors;
 use web_pages::{PageLog, Remote};
 
@@ -111,6 +114,8 @@ struct Api {
     page_log: PageLog,
     guesses: Guesses,
     auditor: Auditor,
+    /// Places for those who are told changes.
+    streams: Arc<Semaphore>,
     options: HttpOptions,
 }
 
@@ -171,12 +176,12 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, door:
             request.extensions_mut().insert(Remote(remote));
             request.extensions_mut().insert(has_shown.clone());
             request.extensions_mut().insert(certified.clone());
-            let place = Arc::clone(&of_requests);
-            place.work();
+            let busy = Busy::new(&of_requests);
+            request.extensions_mut().insert(busy.clone());
             let answer = inner.call(request);
             async move {
                 let answer = answer.await;
-                place.rest();
+                drop(busy);
                 answer
             }
         });
@@ -212,6 +217,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         page_log: PageLog::default(),
         guesses: Guesses::default(),
         auditor: Auditor::new(options.audit.clone()),
+        streams: Arc::new(Semaphore::new(changes::STREAMS_MAX)),
         options,
     });
     let (router, description) = OpenApiRouter::with_openapi(openapi::head())
@@ -221,6 +227,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         .routes(routes!(keys::get_key, keys::put_key, keys::delete_key))
         .routes(routes!(buckets::list_buckets))
         .routes(routes!(buckets::get_bucket, buckets::put_bucket, buckets::patch_bucket, buckets::delete_bucket))
+        .routes(routes!(changes::changes))
         .routes(routes!(nodes::list_nodes, nodes::patch_nodes))
         .routes(routes!(nodes::make_token))
         .routes(routes!(nodes::node_settings))

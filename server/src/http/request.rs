@@ -148,6 +148,11 @@ impl<'a> Query<'a> {
     /// Reads the query. Parameters that are not among `known`, or that come twice, are refused: a misspelled one
     /// must not be taken for an absent one.
     pub(super) fn parse(uri: &'a Uri, known: &[&str]) -> Result<Query<'a>, Problem> {
+        Query::parse_repeated(uri, known, &[])
+    }
+
+    /// The same where some parameters may come several times.
+    pub(super) fn parse_repeated(uri: &'a Uri, known: &[&str], repeated: &[&str]) -> Result<Query<'a>, Problem> {
         let mut pairs: Vec<(&str, Vec<u8>)> = Vec::new();
         for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -157,7 +162,7 @@ impl<'a> Query<'a> {
                     "There is no query parameter {name:?} here. Known ones: {takes}."
                 )));
             }
-            if pairs.iter().any(|(other, _)| *other == name) {
+            if !repeated.contains(&name) && pairs.iter().any(|(other, _)| *other == name) {
                 return Err(Problem::bad_request(format!("The query parameter {name:?} comes twice.")));
             }
             let value = percent_decode(value, true).ok_or_else(|| {
@@ -173,6 +178,11 @@ impl<'a> Query<'a> {
     /// A parameter's bytes.
     pub(super) fn get(&self, name: &str) -> Option<&[u8]> {
         self.pairs.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_slice())
+    }
+
+    /// What is said under one name, in order.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.pairs.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value.as_slice())
     }
 
     /// A parameter that has to be there.

@@ -16,7 +16,7 @@ const NAME_MARK: &str = "base64:";
 
 /// Bytes as a JSON value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct JsonBytes(pub(super) Vec<u8>);
+pub(crate) struct JsonBytes(pub(crate) Vec<u8>);
 
 impl Serialize for JsonBytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

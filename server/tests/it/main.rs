@@ -5,6 +5,7 @@ mod backup;
 mod buckets;
 mod burdens;
 mod caches;
+mod changes;
 mod check;
 mod cli;
 mod client_certificates;

@@ -105,6 +105,8 @@ fn what_cannot_be_written_is_told_by_every_command() {
         &["bucket", "show", "default"],
         &["bucket", "set", "b", "--ttl", "100"],
         &["bucket", "drop", "b", "--yes"],
+        &["watch", "--state"],
+        &["watch", "--json"],
         &["user", "add", "ann", "--role", "viewer", "--new-password-file", &password],
         &["user", "passwd", "ann", "--new-password-file", &password],
         &["user", "list"],

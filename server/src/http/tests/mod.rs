@@ -457,6 +457,7 @@ fn the_description_names_every_route_and_status() {
         ("/v1/buckets/{name}", "put", &["201", "408", "409", "422"]),
         ("/v1/buckets/{name}", "patch", &["204", "404", "408", "422"]),
         ("/v1/buckets/{name}", "delete", &["204", "404", "409", "428"]),
+        ("/v1/buckets/{name}/changes", "get", &["200", "204", "409"]),
         ("/v1/nodes", "get", &["200"]),
         ("/v1/nodes", "patch", &["204", "408", "422"]),
         ("/v1/nodes/settings", "get", &["200"]),
@@ -476,7 +477,7 @@ fn the_description_names_every_route_and_status() {
         }
         assert!(responses["401"].is_null(), "no password, no 401");
     }
-    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(20));
+    assert_eq!(description["paths"].as_object().map(serde_json::Map::len), Some(21));
     assert!(description["components"]["schemas"]["Problem"].is_object());
     let guarded = Server::with(Some("secret"), 1000, Duration::from_secs(5)).ask("GET /openapi.json").json();
     assert!(guarded["paths"]["/getValue"]["get"]["responses"]["401"].is_object());
