@@ -131,6 +131,8 @@ pub enum Feature {
     SignedClaims,
     /// Entries that have changes recorded, and the stamps of entries in states.
     Recording,
+    /// Nodes without a state are told changes, with their values, by those that have one.
+    FedChanges,
 }
 
 /// Who has to know a feature before it is used.
@@ -143,7 +145,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 33] = [
+pub const FEATURES: [(Feature, u16, By); 34] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -177,6 +179,7 @@ pub const FEATURES: [(Feature, u16, By); 33] = [
     (Feature::Addresses, 8, By::Cluster),
     (Feature::Users, 8, By::Cluster),
     (Feature::Recording, 8, By::Cluster),
+    (Feature::FedChanges, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

@@ -13,6 +13,7 @@ use paxos::{Entry, Message};
 use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::step_over::Said;
+use crate::subscriptions::feeds::Stamped;
 use crate::testimony::SignedClaim;
 use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
 pub(crate) use ping::{PartitionNews, Ping, ToldRoom};
@@ -95,6 +96,19 @@ pub(crate) enum PeerMessage {
         after: Position,
         until: Position,
         entries: Vec<FedEntry>,
+    },
+    /// "Tell me the changes behind this revision, with values, for a while": see [`crate::subscriptions::feeds`].
+    FollowChanges {
+        partition: PartitionId,
+        feed: u64,
+        after: Revision,
+    },
+    /// The changes right behind `after`.
+    FedChanges {
+        partition: PartitionId,
+        feed: u64,
+        after: Revision,
+        records: Vec<Stamped>,
     },
     /// "At which position may I serve the reads that I have?" With the ballot for which the asking replica vouches ([`paxos::confirm`]).
     ReadIndex {
@@ -226,6 +240,8 @@ impl PeerMessage {
             | PeerMessage::Carried { partition, .. }
             | PeerMessage::Follow { partition, .. }
             | PeerMessage::Feed { partition, .. }
+            | PeerMessage::FollowChanges { partition, .. }
+            | PeerMessage::FedChanges { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
             | PeerMessage::ReadIndexReply { partition, .. }
             | PeerMessage::CopiesQuestion { partition, .. }

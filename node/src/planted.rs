@@ -161,4 +161,6 @@ pub enum Planted {
     WalkPassesChange,
     /// A walk tells changes of keys that it has yet to tell.
     WalkAndTailBoth,
+    /// A node without a state passes over changes that it was not told by others.
+    FeedGapUnseen,
 }

@@ -22,6 +22,8 @@
 
 pub(crate) mod command;
 mod delivery;
+pub(crate) mod feeding;
+pub(crate) mod feeds;
 pub(crate) mod filter;
 mod frames;
 pub(crate) mod glue;
@@ -44,6 +46,7 @@ use wire::Protocol;
 
 use crate::door::{ConnectionId, Planted, Rubbish};
 use delivery::TURN_MESSAGES_MAX;
+use feeds::Feeds;
 use filter::{Filter, Kinds};
 use frames::{Bodies, Reason};
 use index::{Index, Listener};
@@ -228,6 +231,7 @@ pub(crate) struct Subscriptions {
     /// Those that are behind.
     waiting: Waiting,
     walkers: Walkers,
+    feeds: Feeds,
     /// Those that are live and were not told so yet.
     untold: BTreeSet<SubscriptionId>,
     /// The last of these that was asked whether its connection takes it.
@@ -269,6 +273,7 @@ impl Subscriptions {
             told_last: None,
             waiting: Waiting::default(),
             walkers: Walkers::default(),
+            feeds: Feeds::default(),
             untold: BTreeSet::new(),
             untold_hand: SubscriptionId(0),
             last: SubscriptionId(0),
@@ -283,6 +288,12 @@ impl Subscriptions {
             council_until,
             planted,
         }
+    }
+
+    /// `process`: another one for each start. Feeds are numbered from it on, so that none is taken for one of an earlier process.
+    #[must_use]
+    pub(crate) fn in_process(self, process: u64) -> Subscriptions {
+        Subscriptions { feeds: Feeds::numbered_from(process), ..self }
     }
 
     /// How many there are.
@@ -305,6 +316,11 @@ impl Subscriptions {
     fn partitions_of(&self, id: SubscriptionId) -> Vec<PartitionId> {
         let places = self.all.get(&id).map(|subscription| &subscription.places);
         places.into_iter().flatten().map(|place| place.partition).collect()
+    }
+
+    /// Whether a subscription is being told what is there, or is to be.
+    fn is_walking(&self, id: SubscriptionId) -> bool {
+        self.all.get(&id).is_some_and(|subscription| subscription.places.iter().any(|place| place.walk.is_some()))
     }
 
     /// A subscription, for its client: number, state, token, and what it is for.
@@ -346,7 +362,7 @@ impl Subscriptions {
     /// True if there is something to be told in the next turn.
     pub(crate) fn goes_on(&self) -> bool {
         let is_walking = self.walk_left > 0 && !self.walkers.is_empty();
-        is_walking || !self.waiting.behind.is_empty() || !self.dirty.is_empty()
+        is_walking || !self.waiting.behind.is_empty() || !self.dirty.is_empty() || self.feeds.goes_on()
     }
 
     /// True if there may be something to be told, in the next turn or a later one.
@@ -359,9 +375,14 @@ impl Subscriptions {
         self.all.is_empty() && self.opening.is_empty()
     }
 
-    /// The partitions in which somebody wants to be told something.
+    /// The partitions in which somebody here wants to be told something.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> {
         self.watched.keys().copied()
+    }
+
+    /// Those in which a node without a state does.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = PartitionId> {
+        self.feeds.followed()
     }
 
     /// An entry was applied, with these changes, to a state that had this revision.
@@ -372,6 +393,7 @@ impl Subscriptions {
         records: Vec<ChangeRecord>,
     ) {
         self.rings.push(partition, before, stamp, records);
+        self.feeds.note(partition);
         if self.watched.contains_key(&partition) {
             self.dirty.insert(partition);
         }
@@ -380,6 +402,7 @@ impl Subscriptions {
     /// What has changed in a partition was not recorded, or its state is another one.
     pub(crate) fn unrecorded(&mut self, partition: PartitionId) {
         self.rings.forget(partition);
+        self.feeds.note(partition);
         if self.watched.contains_key(&partition) {
             self.dirty.insert(partition);
         }

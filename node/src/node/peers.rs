@@ -17,6 +17,7 @@ use crate::newcomers;
 use crate::outcast::{self, Reason};
 use crate::peer::{PeerMessage, Ping};
 use crate::router::{Asked, Ready};
+use crate::subscriptions;
 use crate::testimony;
 
 impl Node {
@@ -51,6 +52,7 @@ impl Node {
         }
         self.step_over.forget_peer(peer);
         self.break_feeds(peer);
+        subscriptions::feeding::on_peer_down(self, peer);
         self.give_up_questions_through(peer);
         self.pubsub.on_peer_down(peer);
         self.tell_replicas();
@@ -227,6 +229,12 @@ impl Node {
             PeerMessage::Carried { ticket, revision, answers, .. } => self.on_carried(g, ticket, revision, answers),
             PeerMessage::Follow { feed, .. } => self.on_follow(g, from, feed),
             PeerMessage::Feed { feed, after, until, entries, .. } => self.on_feed(g, feed, (after, until), entries),
+            PeerMessage::FollowChanges { feed, after, .. } => {
+                subscriptions::feeding::on_follow(self, g, (from, feed), after);
+            }
+            PeerMessage::FedChanges { feed, after, records, .. } => {
+                subscriptions::feeding::on_fed(self, g, (from, feed), after, records);
+            }
             PeerMessage::ReadIndex { ticket, vouches, .. } => self.on_read_index(g, from, ticket, vouches),
             PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
             PeerMessage::Copies { ballot, copies, .. } if self.may_lead(g, from, ballot) => {

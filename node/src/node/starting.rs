@@ -148,13 +148,14 @@ impl Node {
         };
         let boot = recovered.journal.next_number;
         let council_until = rebuilt.get(&COUNCIL).map(|council| council.restored.log.last()).unwrap_or_default();
-        let subscriptions = Subscriptions::new(config.subscriptions, council_until, config.planted);
+        let process = base::checksum::xxh3(&config.seed.to_le_bytes());
+        let subscriptions = Subscriptions::new(config.subscriptions, council_until, config.planted).in_process(process);
         let mut node = Node {
             now,
             clock: Clock::new(now),
             boot,
             incarnation: recovered.incarnation,
-            process: base::checksum::xxh3(&config.seed.to_le_bytes()),
+            process,
             lives: Lives::default(),
             testimony: Testimony::default(),
             persisted: boot.saturating_sub(1),

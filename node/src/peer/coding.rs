@@ -5,7 +5,7 @@ use base::versions::Feature;
 use bytes::Bytes;
 use wire::{Malformed, Reader, Writer};
 
-use super::carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
+use super::carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome, decode_records, encode_records};
 use super::ping::{decode_copies, decode_ping, encode_copies, encode_ping};
 use super::protocol::{decode_paxos, encode_paxos};
 use super::{Forwarded, PeerMessage, Wish};
@@ -48,6 +48,8 @@ const BUSY: u8 = 29;
 const DIGEST: u8 = 31;
 const STAND: u8 = 30;
 const SIGNED_CLAIM: u8 = 32;
+const FOLLOW_CHANGES: u8 = 33;
+const FED_CHANGES: u8 = 34;
 
 impl PeerMessage {
     /// Its bytes on a link of that version.
@@ -126,6 +128,19 @@ impl PeerMessage {
                 w.position(*after);
                 w.position(*until);
                 FedEntry::encode_all(entries, &mut w);
+            }
+            PeerMessage::FollowChanges { partition, feed, after } => {
+                w.u8(FOLLOW_CHANGES);
+                w.partition(*partition);
+                w.u64(*feed);
+                w.revision(*after);
+            }
+            PeerMessage::FedChanges { partition, feed, after, records } => {
+                w.u8(FED_CHANGES);
+                w.partition(*partition);
+                w.u64(*feed);
+                w.revision(*after);
+                encode_records(records, &mut w);
             }
             PeerMessage::ReadIndex { partition, ticket, vouches } => {
                 let vouches = vouches.filter(|_| Feature::VouchingQuestions.is_in(version));
@@ -278,6 +293,13 @@ impl PeerMessage {
                 let (partition, feed) = (r.partition()?, r.u64()?);
                 let (after, until) = (r.position()?, r.position()?);
                 PeerMessage::Feed { partition, feed, after, until, entries: FedEntry::decode_all(&mut r)? }
+            }
+            FOLLOW_CHANGES if Feature::FedChanges.is_in(version) => {
+                PeerMessage::FollowChanges { partition: r.partition()?, feed: r.u64()?, after: r.revision()? }
+            }
+            FED_CHANGES if Feature::FedChanges.is_in(version) => {
+                let (partition, feed, after) = (r.partition()?, r.u64()?, r.revision()?);
+                PeerMessage::FedChanges { partition, feed, after, records: decode_records(&mut r)? }
             }
             READ_INDEX => PeerMessage::ReadIndex { partition: r.partition()?, ticket: r.u64()?, vouches: None },
             VOUCHING_READ_INDEX if Feature::VouchingQuestions.is_in(version) => {

@@ -18,7 +18,7 @@ use super::filter::{Filter, Kinds, Pattern};
 use super::opening::Asked;
 use super::size::Size;
 use super::token::{Token, history};
-use super::{SubscriptionId, glue};
+use super::{SubscriptionId, feeding, glue};
 use crate::access;
 use crate::bucket::Bucket;
 use crate::commands::{Context, Entry, Local, answers, spec, special};
@@ -287,7 +287,9 @@ fn begin(node: &mut Node, session: &mut Session, asked: Asked) {
     let mut groups = Vec::new();
     for (partition, _) in &asked.from {
         let Some(g) = place_of(&node.groups, *partition) else { return node.refuse_without_group(session) };
-        if node.groups[g].elsewhere.is_some() {
+        // One that is told a gap at once is told what is there next.
+        let needs_state = asked.with_state || (asked.is_of_another && asked.restates);
+        if node.groups[g].elsewhere.is_some() && !feeding::may_begin(node, needs_state) {
             let failure = node.who_has(g);
             return node.refuse(session, &failure);
         }
@@ -296,7 +298,10 @@ fn begin(node: &mut Node, session: &mut Session, asked: Asked) {
         }
         groups.push(g);
     }
-    let goes_on = |(g, (_, from)): (&usize, &(PartitionId, Option<Revision>))| {
+    let goes_on = |(g, (partition, from)): (&usize, &(PartitionId, Option<Revision>))| {
+        if node.groups[*g].elsewhere.is_some() {
+            return from.is_some_and(|from| node.subscriptions.is_fed(*partition, from));
+        }
         let is_behind = from.is_some_and(|from| from <= node.groups[*g].partition.tree.revision());
         is_behind && glue::is_recorded_for_long(node, *g)
     };

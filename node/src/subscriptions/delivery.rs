@@ -204,6 +204,12 @@ impl Subscriptions {
             // Whatever has changed so far, the walk will bring it.
             place.at = self.rings.head(partition).unwrap_or(place.at);
         }
+        let at = place.at;
+        let is_gone = matches!(self.rings.after(partition, at).err(), Some(Missed::Gone { .. }));
+        if is_gone && self.reaches_further(partition, at) {
+            return self.waiting.later.push_back(waiting);
+        }
+        let Some(place) = self.all.get_mut(&id).and_then(|it| it.place_mut(partition)) else { return };
         match self.rings.after(partition, place.at).err() {
             None => {}
             // This replica has not come so far, or nothing is recorded yet.

@@ -1,5 +1,6 @@
 //! What the node does for [`Subscriptions`](super::Subscriptions): it hands over what was recorded, gives it the connections to tell, and keeps recording on.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use base::limits::{STATE_VALUE_BYTES_MAX, SUBSCRIBER_UNREAD_BYTES};
@@ -11,7 +12,7 @@ use wire::{Protocol, ReplyWriter};
 
 use super::frames::{self, Bodies, Reason, number};
 use super::token::history;
-use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink, States};
+use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink, States, feeding};
 use crate::council::COUNCIL;
 use crate::door::ConnectionId;
 use crate::entry::Kind;
@@ -72,6 +73,11 @@ impl States for Groups {
 
 /// An entry of a partition has been applied.
 pub(crate) fn applied(node: &mut Node, g: usize) {
+    if feeding::is_told_by_others(node, g) {
+        let wishes = &mut node.groups[g].wishes;
+        (wishes.unrecorded, wishes.records) = (false, Vec::new());
+        return;
+    }
     let group = &mut node.groups[g];
     let partition = group.id();
     let is_unrecorded = std::mem::take(&mut group.wishes.unrecorded);
@@ -91,13 +97,16 @@ pub(crate) fn applied(node: &mut Node, g: usize) {
 pub(crate) fn installed(node: &mut Node, g: usize) {
     let group = &mut node.groups[g];
     (group.wishes.unrecorded, group.wishes.records) = (false, Vec::new());
-    let partition = group.id();
+    if feeding::is_told_by_others(node, g) {
+        return;
+    }
+    let partition = node.groups[g].id();
     node.subscriptions.unrecorded(partition);
     begin(node, g);
 }
 
 /// The ring of a partition begins here, if its changes are recorded and there is none.
-fn begin(node: &mut Node, g: usize) {
+pub(super) fn begin(node: &mut Node, g: usize) {
     let held = &mut node.groups[g].partition;
     if held.origins.recorded_until > held.tree.time() {
         held.has_recorded = true;
@@ -108,7 +117,12 @@ fn begin(node: &mut Node, g: usize) {
 
 /// This node has no state of a partition any more.
 pub(crate) fn gone_elsewhere(node: &mut Node, g: usize) {
-    node.subscriptions.end_partition(node.groups[g].id(), Reason::Moved);
+    let partition = node.groups[g].id();
+    if node.has(Feature::FedChanges) {
+        node.subscriptions.goes_on_elsewhere(partition);
+    } else {
+        node.subscriptions.end_partition(partition, Reason::Moved);
+    }
 }
 
 /// A bucket is gone: it was dropped, or begins anew, empty.
@@ -119,6 +133,7 @@ pub(crate) fn removed(node: &mut Node, partition: PartitionId, begins_anew: bool
 
 /// At the end of a turn: tells what there is to be told.
 pub(crate) fn tell(node: &mut Node) {
+    feeding::tell(node);
     if !node.subscriptions.has_work() {
         return;
     }
@@ -166,6 +181,7 @@ pub(super) fn knows_history(node: &mut Node) -> bool {
 /// At a tick: tells some how far they are.
 pub(crate) fn tick(node: &mut Node) {
     knows_history(node);
+    feeding::tick(node);
     if node.subscriptions.is_empty() {
         return;
     }
@@ -179,7 +195,8 @@ pub(crate) fn tick(node: &mut Node) {
 
 /// Keeps recording on, where somebody subscribes: with each round of pings.
 pub(crate) fn keep_recording(node: &mut Node) {
-    let partitions: Vec<PartitionId> = node.subscriptions.partitions().collect();
+    let partitions: BTreeSet<PartitionId> =
+        node.subscriptions.partitions().chain(node.subscriptions.followed()).collect();
     for partition in partitions {
         if let Some(g) = place_of(&node.groups, partition) {
             prolong(node, g);
@@ -241,12 +258,15 @@ pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, ans
 /// Begins the subscription that waits for a slot, and answers its client.
 pub(super) fn open(node: &mut Node, waiting: (ConnectionId, u64), revisions: &[Option<Revision>]) -> Reply {
     let Some((id, token)) = node.subscriptions.open(waiting, revisions) else { return Reply::Nil };
+    let with_state = node.subscriptions.is_walking(id);
     node.probe("subscriptions: one begun");
     for partition in node.subscriptions.partitions_of(id) {
-        match place_of(&node.groups, partition).filter(|g| node.groups[*g].elsewhere.is_none()) {
-            Some(g) => begin(node, g),
+        match place_of(&node.groups, partition) {
+            Some(g) if node.groups[g].elsewhere.is_none() => begin(node, g),
+            // Others tell its changes.
+            Some(_) if feeding::may_begin(node, with_state) => {}
             // This node has given it up meanwhile.
-            None => node.subscriptions.cannot_go_on(id, partition, Reason::Moved),
+            _ => node.subscriptions.cannot_go_on(id, partition, Reason::Moved),
         }
     }
     let token = token.map_or(Reply::Nil, |token| Reply::bulk(token.to_string().as_bytes()));

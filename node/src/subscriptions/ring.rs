@@ -2,7 +2,7 @@
 //!
 //! Every replica derives the same changes with the same revisions, so any of them can go on for a subscriber of another one, as far back as its ring reaches.
 //!
-//! 1. A ring has every change behind its floor, up to its head: no revision is missing in between. A change that comes with a hole before it begins the ring anew.
+//! 1. A ring has every change behind its floor, up to its head: no revision is missing in between. A change that comes with a hole before it begins the ring anew; one that is there already is left out.
 //! 2. All rings together have a budget. Past it the ring with the most bytes loses its oldest records: a busy partition takes nothing from a quiet one.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -81,7 +81,15 @@ impl Rings {
     /// Adds the changes of one entry, to a partition that had this revision before them. Without any, a partition that has no ring gets one from here on.
     pub(crate) fn push(&mut self, partition: PartitionId, before: Revision, stamp: u64, records: Vec<ChangeRecord>) {
         let ring = self.rings.entry(partition).or_insert_with(|| Ring { floor: before, ..Ring::default() });
-        if ring.head() != before {
+        let mut records = records;
+        if ring.floor <= before && before < ring.head() {
+            // This node was told of them before it had a state of its own, and now its state comes to them.
+            let known = ring.head();
+            records.retain(|record| record.revision > known);
+            if records.is_empty() {
+                return;
+            }
+        } else if ring.head() != before {
             self.bytes -= ring.bytes;
             let Ring { records, .. } = std::mem::replace(ring, Ring { floor: before, ..Ring::default() });
             self.discarded.extend(Some(records).filter(|records| !records.is_empty()));
@@ -198,6 +206,10 @@ mod tests {
         assert_eq!(after(&rings, BUSY, 9), Ok(vec![]));
         assert_eq!(after(&rings, BUSY, 5), Err(Missed::Gone { floor: Revision(6) }));
         assert_eq!(after(&rings, BUSY, 10), Err(Missed::Ahead));
+        // Some of it was told before.
+        rings.push(BUSY, Revision(7), 0, vec![record(8), record(9)]);
+        rings.push(BUSY, Revision(8), 0, vec![record(9)]);
+        assert_eq!(after(&rings, BUSY, 6), Ok(vec![7, 8, 9]));
         // Something came that was not recorded.
         rings.push(BUSY, Revision(11), 0, vec![record(12)]);
         assert_eq!(after(&rings, BUSY, 9), Err(Missed::Gone { floor: Revision(11) }));

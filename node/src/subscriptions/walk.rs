@@ -221,7 +221,10 @@ impl Subscriptions {
         let Some(subscription) = self.all.get_mut(&id) else { return };
         let (connection, partitions) = (subscription.connection, subscription.partitions);
         let filter = Arc::clone(&subscription.filter);
-        let restates = subscription.restates && is_there && reason.can_be_restated();
+        let wants_state = subscription.restates && reason.can_be_restated();
+        let restates = wants_state && is_there;
+        // Another node goes on behind the same gap, with what is there.
+        let reason = if wants_state && !is_there { Reason::Moved } else { reason };
         // A subscriber that cannot keep up before it is live would be told the same keys for ever.
         let may_restate = |place: &&mut super::Place| restates && place.walk.is_none() && !place.is_walked;
         let place = subscription.place_mut(partition).filter(may_restate);

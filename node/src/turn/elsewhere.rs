@@ -330,6 +330,7 @@ impl Node {
             && partition.applied > Position(0)
             && Some(partition.tree.revision()) >= seen
             && fed.is_none_or(|until| partition.applied <= until)
+            && !self.subscriptions.is_fed_less_than(partition.id, partition.tree.revision())
             && partition.replica.role() != RoleName::Recovering
             && decided.is_some_and(|decided| partition.applied.0.saturating_add(CLOSE_ENTRIES) >= decided.0)
     }
@@ -342,6 +343,7 @@ impl Node {
         self.probe("node: a replica answers itself");
         self.untold += 1;
         self.groups[g].elsewhere = None;
+        subscriptions::feeding::came_home(self, g);
         self.regather(g);
         // What has changed before this was perhaps told to nobody here.
         let id = self.groups[g].id();

@@ -1,11 +1,13 @@
 //! Subscriptions to changes, on whole clusters: what is told, from which node, and behind what.
 
 use base::versions::NEWEST;
+use base::{BucketId, PartitionId};
 use wire::{ReplyLimits, ReplyParser, Value};
 
 use crate::common::{CLIENT, Cluster, field, pass_until};
 use node::{ConnectionId, Input};
 
+const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 const SUBSCRIBER: ConnectionId = ConnectionId(2);
 
 /// Nodes of which all know that they speak the newest version; the first leads, and the key `k` is there.
@@ -188,6 +190,100 @@ fn it_goes_on_from_a_token_at_any_node() {
         assert!(told.iter().any(|told| told.starts_with(">dictum.live 1 0:")), "{told:?}");
         again.close(&mut cluster);
     }
+}
+
+/// Five nodes, three of which have the default partition; one that has it not, and one that leads.
+fn with_some_away() -> (Cluster, u16, u16) {
+    let mut cluster = cluster(5);
+    assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 3"), "+OK\r\n");
+    let without = |cluster: &Cluster| -> Vec<u16> {
+        (0..5).filter(|node| cluster.nodes[usize::from(*node)].is_without(DEFAULT)).collect()
+    };
+    pass_until(&mut cluster, "two nodes are without", |cluster| without(cluster).len() == 2);
+    let away = without(&cluster)[0];
+    let leads = cluster.nodes[usize::from(away)].leader(DEFAULT).map(|(leader, _)| leader.0).expect("somebody leads");
+    (cluster, away, leads)
+}
+
+/// What was set, of what a subscriber has heard.
+fn keys_set(told: &[String]) -> Vec<String> {
+    told.iter().filter_map(|told| Some(told.split("[set set ").nth(1)?.split(' ').next()?.to_owned())).collect()
+}
+
+/// Hears so many keys that were set.
+#[track_caller]
+fn hear_keys(subscriber: &mut Subscriber, cluster: &mut Cluster, count: usize) -> Vec<String> {
+    let mut keys = Vec::new();
+    while keys.len() < count {
+        keys.extend(keys_set(&subscriber.hear(cluster, 1)));
+    }
+    keys
+}
+
+#[test]
+fn a_node_without_a_copy_is_told_by_those_that_have_one() {
+    let (mut cluster, away, leads) = with_some_away();
+    let (mut first, token) = subscriber(&mut cluster, away, "ALL");
+    cluster.ask(leads, "SET a 1");
+    assert_eq!(cluster.ask(away, "SET b 2"), "+OK\r\n");
+    assert_eq!(hear_keys(&mut first, &mut cluster, 2), ["a", "b"]);
+    // It goes on when its source is gone.
+    let has = |node: &u16| !cluster.nodes[usize::from(*node)].is_without(DEFAULT);
+    let others: Vec<u16> = (0..5).filter(|node| ![away, leads].contains(node)).filter(has).collect();
+    for gone in others {
+        cluster.cut = vec![(away, gone)];
+        cluster.ask(leads, &format!("SET without-{gone} 3"));
+        assert_eq!(hear_keys(&mut first, &mut cluster, 1), [format!("without-{gone}")]);
+        cluster.cut.clear();
+    }
+    first.close(&mut cluster);
+    // Somebody goes on from a token of another node, which lies before what this node was told.
+    cluster.ask(leads, "SET d 4");
+    let mut again = Subscriber::new(&mut cluster, away, 3);
+    assert_eq!(again.subscribe(&mut cluster, &format!("FROM {token} ALL")), token);
+    let keys = hear_keys(&mut again, &mut cluster, 5);
+    assert_eq!((keys[0].as_str(), keys[4].as_str()), ("a", "d"), "{keys:?}");
+    again.close(&mut cluster);
+    // What is there is told by those that have it.
+    let mut refused = Subscriber::new(&mut cluster, away, 3);
+    cluster.say_as(away, SUBSCRIBER, "DICTUM.SUBSCRIBE ALL WITH STATE");
+    let told = refused.hear(&mut cluster, 1);
+    assert!(told[0].starts_with("NOCOPY this node has no copy of partition 0; these have: "), "{told:?}");
+}
+
+#[test]
+fn what_a_node_gives_up_and_gets_back_is_told_without_a_gap() {
+    let (mut cluster, away, _) = with_some_away();
+    let (mut stays, _) = subscriber(&mut cluster, away, "ALL");
+    assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 5"), "+OK\r\n");
+    let (mut number, mut answered) = (0, 0);
+    // It gets a copy, and gives it up again; meanwhile keys change.
+    for (voters, is_without) in [(5, false), (3, true), (5, false)] {
+        assert_eq!(cluster.ask(0, &format!("DICTUM.NODE VOTERS {voters}")), "+OK\r\n");
+        let order = if is_without { "DRAIN" } else { "PROMOTE" };
+        assert_eq!(cluster.ask(0, &format!("DICTUM.NODE {order} n{}", away + 1)), "+OK\r\n");
+        for _ in 0..3000 {
+            cluster.say(0, format!("SET n {number}\r\n").as_bytes());
+            number += 1;
+            cluster.pass();
+            answered += cluster.heard(0, CLIENT).matches("+OK").count();
+            if cluster.nodes[usize::from(away)].is_without(DEFAULT) == is_without {
+                break;
+            }
+        }
+        assert_eq!(cluster.nodes[usize::from(away)].is_without(DEFAULT), is_without, "VOTERS {voters}");
+    }
+    while answered < number {
+        answered += cluster.hear(0).matches("+OK").count();
+    }
+    assert_eq!(cluster.ask(0, "SET last 1"), "+OK\r\n");
+    let mut values = Vec::new();
+    while !values.iter().any(|value: &String| value.contains("set last")) {
+        values.extend(stays.hear(&mut cluster, 1));
+    }
+    let told = values.iter().filter(|it| it.contains("[set set n ")).count();
+    assert!(!values.iter().any(|it| it.contains("gap")), "{values:?}");
+    assert_eq!(told, number, "each was told once");
 }
 
 #[test]

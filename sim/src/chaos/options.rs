@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 78] = [
+pub const PLANTED: [(&str, Planted); 79] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -84,6 +84,7 @@ pub const PLANTED: [(&str, Planted); 78] = [
     ("token-of-another-history", Planted::TokenOfAnotherHistory),
     ("walk-passes-change", Planted::WalkPassesChange),
     ("walk-and-tail-both", Planted::WalkAndTailBoth),
+    ("feed-gap-unseen", Planted::FeedGapUnseen),
 ];
 
 /// Which run: with the code, all there is to know for running it again.

@@ -440,6 +440,12 @@ fn walk_and_tail_both() {
 }
 
 #[test]
+fn feed_gap_unseen() {
+    let with: &[Fault] = &[Fault::Subscriptions, Fault::VotersChange, Fault::LinkReset];
+    is_found_by(Planted::FeedGapUnseen, 80, with, "subscriptions");
+}
+
+#[test]
 fn forwards_unread() {
     is_found(Planted::ForwardsUnread, 20, &[Fault::Impostor]);
 }

@@ -1,0 +1,103 @@
+//! What the node does for feeds of changes ([`super::feeds`]): it finds nodes that have a state, and carries questions and answers.
+
+use base::versions::Feature;
+use base::{NodeId, Revision};
+
+use super::feeds::{Answer, Question, Stamped, Taken};
+use super::glue;
+use crate::node::{Node, place_of};
+use crate::peer::PeerMessage;
+
+/// A tick: asks for the changes of partitions of which this node has no state, where somebody wants to be told them.
+pub(super) fn tick(node: &mut Node) {
+    let mut wanted = Vec::new();
+    for partition in node.subscriptions.partitions() {
+        let Some(g) = place_of(&node.groups, partition) else { continue };
+        if node.groups[g].elsewhere.is_some() && node.has(Feature::FedChanges) {
+            wanted.push((partition, sources(node, g)));
+        }
+    }
+    let questions = node.subscriptions.questions(node.now.time, &wanted);
+    questions.into_iter().for_each(|question| ask(node, question));
+}
+
+/// The nodes that may have a state of a partition.
+fn sources(node: &Node, g: usize) -> Vec<NodeId> {
+    let mut voters = node.voters_of(g);
+    voters.retain(|voter| *voter != node.config.me && node.is_up(*voter));
+    voters
+}
+
+fn ask(node: &mut Node, question: Question) {
+    let Question { to, partition, feed, after } = question;
+    node.probe("subscriptions: changes asked of another node");
+    node.send(to, &PeerMessage::FollowChanges { partition, feed, after });
+}
+
+/// A node without a state wants to be told what changes.
+pub(crate) fn on_follow(node: &mut Node, g: usize, (peer, feed): (NodeId, u64), after: Revision) {
+    if node.groups[g].elsewhere.is_none() {
+        let (partition, now) = (node.groups[g].id(), node.now.time);
+        node.subscriptions.feeds.ask(partition, (peer, feed), after, now);
+    }
+}
+
+/// The source has told what has changed.
+pub(crate) fn on_fed(node: &mut Node, g: usize, (from, feed): (NodeId, u64), after: Revision, records: Vec<Stamped>) {
+    if node.groups[g].elsewhere.is_none() {
+        return;
+    }
+    let partition = node.groups[g].id();
+    node.subscriptions.now = node.now.time;
+    let (taken, question) = node.subscriptions.take_fed((from, partition, feed), after, records);
+    match taken {
+        Taken::No => node.probe("subscriptions: a feed that nobody waits for"),
+        Taken::Yes => node.probe("subscriptions: changes told by another node"),
+        Taken::Anew => {
+            node.untold += 1;
+            node.probe("subscriptions: a feed has begun anew");
+        }
+    }
+    if let Some(question) = question {
+        ask(node, question);
+    }
+}
+
+/// The end of a turn: tells those who follow.
+pub(super) fn tell(node: &mut Node) {
+    if !node.subscriptions.feeds.goes_on() {
+        return;
+    }
+    for Answer { to, partition, feed, after, records } in node.subscriptions.answers() {
+        node.send(to, &PeerMessage::FedChanges { partition, feed, after, records });
+    }
+}
+
+/// The link to a node is gone.
+pub(crate) fn on_peer_down(node: &mut Node, peer: NodeId) {
+    node.subscriptions.feeds.on_peer_down(peer);
+}
+
+/// True if others tell this node the changes of a partition, of which it has no state that answers: what it applies itself is behind them.
+pub(super) fn is_told_by_others(node: &Node, g: usize) -> bool {
+    let group = &node.groups[g];
+    group.elsewhere.is_some() && node.subscriptions.feeds.is_following(group.id())
+}
+
+/// This node has a state again, and tells its changes from here on.
+pub(crate) fn came_home(node: &mut Node, g: usize) {
+    let (partition, revision) = (node.groups[g].id(), node.groups[g].partition.tree.revision());
+    if !node.subscriptions.feeds.is_following(partition) {
+        return;
+    }
+    node.subscriptions.stop_following(partition);
+    if node.subscriptions.rings.head(partition).is_none_or(|head| head < revision) {
+        node.subscriptions.unrecorded(partition);
+        glue::begin(node, g);
+    }
+}
+
+/// Whether a subscription of this node may begin in a partition of which it has no state.
+pub(super) fn may_begin(node: &Node, with_state: bool) -> bool {
+    !with_state && node.has(Feature::FedChanges)
+}

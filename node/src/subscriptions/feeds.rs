@@ -1,0 +1,508 @@
+//! Changes of partitions of which this node has no state: a node that has one tells them, with their values, and they go into the same rings. So subscriptions here are cursors
+//! as everywhere.
+//!
+//! ```text
+//!   here, no state                                         the source, any node with a state
+//!   "feed 7, what comes behind 41"  ──────────────────►    reads its ring, as a subscriber that is behind does
+//!                                   ◄──────────────────    "feed 7, behind 41: 42, 43, …"
+//! ```
+//! 1. Changes have numbers without gaps, so this node sees by the number alone whether something is missing. What begins elsewhere than its ring ends begins the ring anew, and
+//!    subscribers find out as ever: each compares its place with the ring's floor.
+//! 2. Each time that this node asks, which it does all the time, the source may send so many bytes more. A source that says nothing for a while is left for another one.
+//! 3. A subscriber may want to go on from before this node's ring. Then the changes behind its place are asked for, once: if the source does not have them either, it is a gap.
+//! 4. The source keeps recording on, and ends a feed that is not asked for any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::{NodeId, PartitionId, Revision, Time};
+use data::ChangeRecord;
+
+use super::ring::Missed;
+use super::{Reason, Subscriptions};
+use crate::door::Planted;
+
+/// How often a feed is asked for; it ends where it has not been for four times as long.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// A source of which nothing was heard for so long is left.
+const SILENT: Duration = Duration::from_secs(2);
+/// A ring is fetched from an earlier place at the most so often.
+const FETCH_EVERY: Duration = Duration::from_secs(1);
+/// So many bytes a source sends for each question.
+const WINDOW_BYTES: usize = 1 << 20;
+/// So many bytes of records a message has, and one record more.
+const MESSAGE_BYTES: usize = 256 << 10;
+/// So many a turn, and one message more.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Records, each with the stamp of its entry.
+pub(crate) type Stamped = (u64, ChangeRecord);
+
+/// A partition whose changes this node is told.
+#[derive(Debug)]
+struct Following {
+    feed: u64,
+    source: NodeId,
+    asked_at: Time,
+    /// When the source said something last, or was chosen.
+    heard_at: Time,
+    is_heard: bool,
+    /// Everything behind this was asked for.
+    from: Revision,
+    fetched_at: Time,
+    /// Somebody wants to go on from here, which is before the ring.
+    wanted: Option<Revision>,
+    /// Since the last question.
+    bytes: usize,
+}
+
+/// A node that this one tells the changes of a partition.
+#[derive(Debug)]
+struct Followed {
+    peer: NodeId,
+    feed: u64,
+    /// It was told everything up to here.
+    at: Revision,
+    credit: usize,
+    wants_word: bool,
+    until: Time,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct Feeds {
+    following: BTreeMap<PartitionId, Following>,
+    followed: BTreeMap<PartitionId, Vec<Followed>>,
+    /// Partitions in which a follower may be told something.
+    dirty: BTreeSet<PartitionId>,
+    last: u64,
+}
+
+/// "Tell me what comes behind this."
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Question {
+    pub to: NodeId,
+    pub partition: PartitionId,
+    pub feed: u64,
+    pub after: Revision,
+}
+
+/// What comes behind it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub to: NodeId,
+    pub partition: PartitionId,
+    pub feed: u64,
+    pub after: Revision,
+    pub records: Vec<Stamped>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// It is none to what was asked last, or makes no sense.
+    No,
+    /// It goes on where the ring ends.
+    Yes,
+    /// The ring begins anew with it.
+    Anew,
+}
+
+impl Feeds {
+    pub(super) fn numbered_from(number: u64) -> Feeds {
+        Feeds { last: number, ..Feeds::default() }
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The partitions that others follow here.
+    pub(super) fn followed(&self) -> impl Iterator<Item = PartitionId> {
+        self.followed.keys().copied()
+    }
+
+    /// Something has changed in a partition.
+    pub(super) fn note(&mut self, partition: PartitionId) {
+        if self.followed.contains_key(&partition) {
+            self.dirty.insert(partition);
+        }
+    }
+
+    /// This node has no state to tell of any more.
+    pub(super) fn end(&mut self, partition: PartitionId) {
+        self.followed.remove(&partition);
+        self.dirty.remove(&partition);
+    }
+
+    /// A node asks for what comes behind `after`.
+    pub(super) fn ask(&mut self, partition: PartitionId, (peer, feed): (NodeId, u64), after: Revision, now: Time) {
+        let all = self.followed.entry(partition).or_default();
+        let until = now + ASK_EVERY * 4;
+        let new = Followed { peer, feed, at: after, credit: WINDOW_BYTES, wants_word: true, until };
+        match all.iter_mut().find(|followed| followed.peer == peer) {
+            Some(followed) if followed.feed == feed => {
+                (followed.credit, followed.wants_word, followed.until) = (WINDOW_BYTES, true, until);
+            }
+            Some(followed) => *followed = new,
+            None => all.push(new),
+        }
+        self.dirty.insert(partition);
+    }
+
+    /// Ends feeds that nobody has asked for lately.
+    fn expire(&mut self, now: Time) {
+        self.followed.retain(|_, all| {
+            all.retain(|followed| followed.until > now);
+            !all.is_empty()
+        });
+        let Feeds { dirty, followed, .. } = self;
+        dirty.retain(|partition| followed.contains_key(partition));
+    }
+
+    /// The link to a node is gone.
+    pub(super) fn on_peer_down(&mut self, peer: NodeId) {
+        for all in self.followed.values_mut() {
+            all.retain(|followed| followed.peer != peer);
+        }
+        for following in self.following.values_mut().filter(|following| following.source == peer) {
+            // Another one is chosen at the next tick.
+            following.heard_at = Time::default();
+        }
+    }
+
+    pub(super) fn is_following(&self, partition: PartitionId) -> bool {
+        self.following.contains_key(&partition)
+    }
+}
+
+impl Subscriptions {
+    /// Whether this node is told the changes of a partition, of which it has no state, and has been told those up to this one.
+    pub(super) fn is_fed(&self, partition: PartitionId, from: Revision) -> bool {
+        let following = self.feeds.following.get(&partition).filter(|following| following.is_heard);
+        let is_heard = following.is_some_and(|it| self.now.since(it.heard_at) < SILENT);
+        is_heard && self.rings.after(partition, from).is_ok()
+    }
+
+    /// Whether the state of a partition has come further than what this node is told: nobody would be told what lies between.
+    pub(crate) fn is_fed_less_than(&self, partition: PartitionId, revision: Revision) -> bool {
+        let following = self.feeds.following.get(&partition);
+        let is_heard = following.is_some_and(|it| it.is_heard && self.now.since(it.heard_at) < SILENT);
+        is_heard && self.rings.head(partition).is_some_and(|head| head < revision)
+    }
+
+    /// Whether what a subscriber has missed may be had by asking for more than was asked for; it is asked for then.
+    pub(super) fn reaches_further(&mut self, partition: PartitionId, place: Revision) -> bool {
+        let Some(following) = self.feeds.following.get_mut(&partition).filter(|it| place < it.from) else {
+            return false;
+        };
+        following.wanted = Some(following.wanted.map_or(place, |wanted| wanted.min(place)));
+        true
+    }
+
+    /// The partition has a state here again, or nobody wants to be told of it.
+    pub(super) fn stop_following(&mut self, partition: PartitionId) {
+        self.feeds.following.remove(&partition);
+    }
+
+    /// A tick: the questions that are due about these partitions, of which this node has no state, each with those who have one. `now` is that of the turn.
+    pub(crate) fn questions(&mut self, now: Time, wanted: &[(PartitionId, Vec<NodeId>)]) -> Vec<Question> {
+        self.now = now;
+        self.feeds.expire(now);
+        let is_wanted =
+            |partition: &PartitionId| wanted.binary_search_by_key(partition, |(partition, _)| *partition).is_ok();
+        self.feeds.following.retain(|partition, _| is_wanted(partition));
+        wanted.iter().filter_map(|(partition, sources)| self.question(*partition, sources)).collect()
+    }
+
+    /// The question that is due about a partition.
+    fn question(&mut self, partition: PartitionId, sources: &[NodeId]) -> Option<Question> {
+        let now = self.now;
+        let head = self.rings.head(partition);
+        // Where the one begins that is the furthest behind.
+        let watched = self.watched.get(&partition)?;
+        let place_of = |id| {
+            let places = &self.all.get(id)?.places;
+            places.iter().find(|place| place.partition == partition).map(|place| place.at)
+        };
+        let first = || watched.subscribers.iter().filter_map(place_of).min();
+        let Feeds { following, last, .. } = &mut self.feeds;
+        let known = following.get_mut(&partition);
+        let is_silent = known.as_ref().is_none_or(|it| now.since(it.heard_at) >= SILENT);
+        let fetches = known.as_ref().and_then(|it| it.wanted.filter(|_| now.since(it.fetched_at) >= FETCH_EVERY));
+        if !is_silent
+            && fetches.is_none()
+            && let Some(it) = known
+        {
+            if now.since(it.asked_at) < ASK_EVERY {
+                return None;
+            }
+            (it.asked_at, it.bytes) = (now, 0);
+            let after = head.filter(|_| it.is_heard).unwrap_or(it.from);
+            return Some(Question { to: it.source, partition, feed: it.feed, after });
+        }
+        let after = fetches.or(head).or_else(first)?;
+        let before = known.as_ref().map(|it| it.source);
+        // They take turns, and different nodes begin with different ones.
+        let next = before.and_then(|before| sources.iter().position(|it| *it == before)).map_or(0, |at| at + 1);
+        let source = match before.filter(|it| !is_silent && sources.contains(it)) {
+            Some(source) => source,
+            None => *sources.get((next + usize::from(partition.index)) % sources.len().max(1))?,
+        };
+        let from = known.as_ref().map_or(after, |it| it.from).min(after);
+        let wanted = known.and_then(|it| it.wanted).filter(|wanted| *wanted < after);
+        *last = last.wrapping_add(1);
+        let feed = *last;
+        let fetched_at = if fetches.is_some() { now } else { Time::default() };
+        let new = Following {
+            feed,
+            source,
+            asked_at: now,
+            heard_at: now,
+            is_heard: false,
+            from,
+            fetched_at,
+            wanted,
+            bytes: 0,
+        };
+        following.insert(partition, new);
+        Some(Question { to: source, partition, feed, after })
+    }
+
+    /// The source has answered. Whether that was taken, and a question if it is to send more at once.
+    pub(crate) fn take_fed(
+        &mut self,
+        (source, partition, feed): (NodeId, PartitionId, u64),
+        after: Revision,
+        records: Vec<Stamped>,
+    ) -> (Taken, Option<Question>) {
+        let now = self.now;
+        let numbers = (after.0..).skip(1).zip(&records);
+        let is_sound = numbers.into_iter().all(|(number, (_, record))| record.revision.0 == number);
+        let following = self.feeds.following.get_mut(&partition);
+        let Some(following) = following.filter(|it| is_sound && (it.source, it.feed) == (source, feed)) else {
+            return (Taken::No, None);
+        };
+        (following.heard_at, following.is_heard) = (now, true);
+        following.bytes += records.iter().map(|(_, record)| record.bytes()).sum::<usize>();
+        let asks = following.bytes >= WINDOW_BYTES / 2;
+        let mut taken = Taken::Yes;
+        if self.rings.head(partition) != Some(after) {
+            taken = if self.rings.head(partition).is_some() { Taken::Anew } else { Taken::Yes };
+            if self.planted == Some(Planted::FeedGapUnseen)
+                && let Some(watched) = self.watched.get_mut(&partition)
+            {
+                watched.told = watched.told.max(after);
+            }
+            self.rings.forget(partition);
+            self.recorded(partition, (after, 0), Vec::new());
+        }
+        let mut head = after;
+        for (stamp, record) in records {
+            let before = std::mem::replace(&mut head, record.revision);
+            self.recorded(partition, (before, stamp), vec![record]);
+        }
+        let question = asks.then(|| Question { to: source, partition, feed, after: head });
+        if let Some(following) = self.feeds.following.get_mut(&partition).filter(|_| asks) {
+            (following.asked_at, following.bytes) = (now, 0);
+        }
+        (taken, question)
+    }
+
+    /// What is to be told to those who follow, as far as a turn may.
+    pub(crate) fn answers(&mut self) -> Vec<Answer> {
+        let (mut answers, mut bytes, mut left) = (Vec::new(), 0, BTreeSet::new());
+        for partition in std::mem::take(&mut self.feeds.dirty) {
+            let Some(all) = self.feeds.followed.get_mut(&partition) else { continue };
+            for followed in all {
+                if bytes >= TURN_BYTES {
+                    left.insert(partition);
+                    break;
+                }
+                let mut records: Vec<Stamped> = Vec::new();
+                let mut taken = 0;
+                match self.rings.after(partition, followed.at) {
+                    Ok(behind) => {
+                        for recorded in behind {
+                            if taken >= followed.credit.min(MESSAGE_BYTES) {
+                                break;
+                            }
+                            taken += recorded.record.bytes();
+                            records.push((recorded.stamp, recorded.record.clone()));
+                        }
+                    }
+                    // It sees by the number that something is missing.
+                    Err(Missed::Gone { floor }) => (followed.at, followed.wants_word) = (floor, true),
+                    // Nothing is recorded yet, or this replica has not come so far.
+                    Err(Missed::Unrecorded | Missed::Ahead) => {}
+                }
+                if records.is_empty() && !followed.wants_word {
+                    continue;
+                }
+                let after = followed.at;
+                followed.wants_word = false;
+                followed.credit = followed.credit.saturating_sub(taken);
+                followed.at = records.last().map_or(after, |(_, record)| record.revision);
+                bytes += taken;
+                if followed.credit > 0 && self.rings.head(partition).is_some_and(|head| head > followed.at) {
+                    left.insert(partition);
+                }
+                answers.push(Answer { to: followed.peer, partition, feed: followed.feed, after, records });
+            }
+        }
+        self.feeds.dirty.append(&mut left);
+        answers
+    }
+
+    /// The partition has no state here any more, and others tell its changes from here on. Those who are told its keys cannot go on.
+    pub(crate) fn goes_on_elsewhere(&mut self, partition: PartitionId) {
+        self.feeds.end(partition);
+        let Some(watched) = self.watched.get(&partition) else { return };
+        for id in &watched.subscribers {
+            let Some(place) = self.all.get_mut(id).and_then(|subscription| subscription.place_mut(partition)) else {
+                continue;
+            };
+            if place.walk.is_some() {
+                place.gap.get_or_insert(Reason::Moved);
+                self.waiting.behind.push_back((*id, partition));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{BucketId, Position};
+    use data::{After, Blob, ChangeKind};
+
+    use super::super::SubscriptionSettings;
+    use super::*;
+
+    const P: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
+    const SOURCES: [NodeId; 2] = [NodeId(1), NodeId(2)];
+
+    fn subscriptions(memory_bytes: usize) -> Subscriptions {
+        let settings = SubscriptionSettings { memory_bytes, ..SubscriptionSettings::default() };
+        Subscriptions::new(settings, Position(0), None)
+    }
+
+    fn record(revision: u64, bytes: usize) -> ChangeRecord {
+        ChangeRecord {
+            revision: Revision(revision),
+            kind: ChangeKind::Set,
+            event: Blob::new(b"set"),
+            key: Blob::new(b"k"),
+            is_new: false,
+            deadline: None,
+            after: After::String(Blob::new(&vec![b'v'; bytes])),
+        }
+    }
+
+    /// A source that has the changes behind `floor` up to `head`.
+    fn source(floor: u64, head: u64, bytes: usize) -> Subscriptions {
+        let mut source = subscriptions(64 << 20);
+        source.recorded(P, (Revision(floor), 0), Vec::new());
+        change(&mut source, floor, head, bytes);
+        source
+    }
+
+    fn change(source: &mut Subscriptions, from: u64, to: u64, bytes: usize) {
+        for revision in from..to {
+            source.recorded(P, (Revision(revision), revision + 1), vec![record(revision + 1, bytes)]);
+        }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::default() + Duration::from_millis(ms)
+    }
+
+    /// Carries questions and answers back and forth until nobody says anything.
+    fn talk(here: &mut Subscriptions, there: &mut Subscriptions, asked: Vec<Question>, now: Time) -> Vec<Taken> {
+        let (mut questions, mut taken) = (asked, Vec::new());
+        loop {
+            for question in questions.drain(..) {
+                there.feeds.ask(P, (NodeId(0), question.feed), question.after, now);
+            }
+            let answers = there.answers();
+            if answers.is_empty() {
+                return taken;
+            }
+            for answer in answers {
+                let (how, question) = here.take_fed((SOURCES[0], P, answer.feed), answer.after, answer.records);
+                taken.push(how);
+                questions.extend(question);
+            }
+        }
+    }
+
+    fn follower(from: u64) -> Subscriptions {
+        let mut here = subscriptions(64 << 20);
+        here.recorded(P, (Revision(from), 0), Vec::new());
+        here.watched.entry(P).or_default();
+        here
+    }
+
+    fn ask(here: &mut Subscriptions, ms: u64) -> Vec<Question> {
+        here.questions(at(ms), &[(P, SOURCES.to_vec())])
+    }
+
+    fn kept(here: &Subscriptions) -> (u64, u64) {
+        let (floor, records) = here.kept(P).expect("a ring");
+        (floor.0, floor.0 + records.count() as u64)
+    }
+
+    #[test]
+    fn all_is_told_in_pieces_and_then_what_changes() {
+        let (mut here, mut there) = (follower(5), source(0, 3000, 2000));
+        let asked = ask(&mut here, 10_000);
+        assert_eq!(asked, [Question { to: SOURCES[0], partition: P, feed: 1, after: Revision(5) }]);
+        let taken = talk(&mut here, &mut there, asked, at(10_000));
+        assert!(taken.len() > 20 && taken.iter().all(|it| *it == Taken::Yes), "{taken:?}");
+        assert_eq!(kept(&here), (5, 3000));
+        assert_eq!(here.rings.after(P, Revision(2999)).map(|mut all| all.next().map(|it| it.stamp)), Ok(Some(3000)));
+        change(&mut there, 3000, 3002, 10);
+        assert_eq!(talk(&mut here, &mut there, Vec::new(), at(10_000)), [Taken::Yes]);
+        assert_eq!(kept(&here), (5, 3002));
+        // Nothing is asked before its time, and the source has nothing to say but that it is there.
+        assert_eq!(ask(&mut here, 10_400), []);
+        let asked = ask(&mut here, 10_600);
+        assert_eq!((asked.len(), asked[0].after), (1, Revision(3002)));
+        assert_eq!(talk(&mut here, &mut there, asked, at(10_600)), [Taken::Yes]);
+        // Nobody asks any more.
+        there.questions(at(20_000), &[]);
+        assert_eq!(there.feeds.followed().count(), 0);
+    }
+
+    #[test]
+    fn what_the_source_has_lost_begins_the_ring_anew() {
+        let (mut here, mut there) = (follower(5), source(9, 12, 10));
+        let asked = ask(&mut here, 10_000);
+        assert_eq!(talk(&mut here, &mut there, asked, at(10_000)), [Taken::Anew, Taken::Yes]);
+        assert_eq!(kept(&here), (9, 12));
+        // It has been given up meanwhile, and another one goes on.
+        let asked = ask(&mut here, 13_000);
+        assert_eq!(asked, [Question { to: SOURCES[1], partition: P, feed: 2, after: Revision(12) }]);
+        let late = here.take_fed((SOURCES[0], P, 1), Revision(12), vec![(13, record(13, 1))]);
+        assert_eq!(late, (Taken::No, None));
+        let other = here.take_fed((SOURCES[1], P, 2), Revision(12), vec![(13, record(14, 1))]);
+        assert_eq!(other, (Taken::No, None), "14 is not behind 12");
+        assert_eq!(kept(&here), (9, 12));
+    }
+
+    #[test]
+    fn what_is_missing_before_the_ring_is_fetched_once() {
+        let (mut here, mut there) = (follower(50), source(20, 60, 10));
+        let asked = ask(&mut here, 10_000);
+        talk(&mut here, &mut there, asked, at(10_000));
+        assert_eq!(kept(&here), (50, 60));
+        assert!(!here.reaches_further(P, Revision(50)) && here.reaches_further(P, Revision(30)));
+        assert!(here.reaches_further(P, Revision(10)));
+        let asked = ask(&mut here, 10_100);
+        assert_eq!(asked, [Question { to: SOURCES[0], partition: P, feed: 2, after: Revision(10) }]);
+        assert_eq!(talk(&mut here, &mut there, asked, at(10_100)), [Taken::Anew, Taken::Yes]);
+        // It has not more than that either: whoever is before it is told a gap.
+        assert_eq!(kept(&here), (20, 60));
+        assert!(!here.reaches_further(P, Revision(10)));
+        assert!(here.is_fed(P, Revision(20)) && !here.is_fed(P, Revision(19)) && !here.is_fed(P, Revision(61)));
+    }
+}
