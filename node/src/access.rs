@@ -336,13 +336,14 @@ fn refuse(node: &mut Node, session: &Session, denied: &Denied) -> Failure {
     let context = if session.queue.is_some() { "multi" } else { "toplevel" };
     let failure = Failure::built(&[b"NOPERM ".as_slice(), &text(denied, &session.user.name, false)].concat());
     node.probe("access: a command was refused");
-    note_refusal(node, session, context, reason, object);
+    note_refusal(node, (session, &session.user), context, reason, object);
     failure
 }
 
-/// Notes calls that a script of a connection was refused where it ran, here.
-pub(crate) fn note_calls(node: &mut Node, connection: ConnectionId, calls: Vec<RefusedCall>) {
+/// Notes calls that a script of a connection was refused where it ran, here; `slot`: that of its answer.
+pub(crate) fn note_calls(node: &mut Node, (connection, slot): (ConnectionId, u64), calls: Vec<RefusedCall>) {
     let Some(session) = node.sessions.get_mut(&connection).and_then(Option::take) else { return };
+    let user = session.script_user(slot);
     node.probe("access: a script's call was refused");
     for refused in calls {
         let (reason, object) = match refused {
@@ -351,22 +352,31 @@ pub(crate) fn note_calls(node: &mut Node, connection: ConnectionId, calls: Vec<R
             RefusedCall::Channel(channel) => ("channel", channel),
             RefusedCall::Pattern(_) => continue,
         };
-        note_refusal(node, &session, "lua", reason, object);
+        note_refusal(node, (&session, &user), "lua", reason, object);
     }
     node.sessions.insert(connection, Some(session));
 }
 
 /// Tells `ACL LOG` and the audit trail of a refusal.
-fn note_refusal(node: &mut Node, session: &Session, context: &'static str, reason: &'static str, object: Vec<u8>) {
-    audit::refused(node, session, reason, &object);
-    let user = session.user.name.clone();
+fn note_refusal(
+    node: &mut Node,
+    (session, user): (&Session, &User),
+    context: &'static str,
+    reason: &'static str,
+    object: Vec<u8>,
+) {
+    audit::refused(node, session, &user.name, reason, &object);
+    let user = user.name.clone();
     note(node, session, Refused { reason, context, object, user });
 }
 
 /// What the scripts of a command with these flags may call, if it runs any and their user may not do everything: a part of the body of its entry or read.
-pub(crate) fn permit_of(node: &Node, session: &Session, flags: Flags) -> Option<Vec<u8>> {
-    let rights = &session.user.rights;
-    (flags.has(Flags::RUNS) && !rights.has_all()).then(|| rights.permit(&bucket_name(node, session)))
+pub(crate) fn permit_of(node: &Node, session: &mut Session, flags: Flags) -> Option<Vec<u8>> {
+    let is_judged = flags.has(Flags::RUNS) && !session.user.rights.has_all();
+    is_judged.then(|| {
+        session.note_script();
+        session.user.rights.permit(&bucket_name(node, session))
+    })
 }
 
 /// The answer to `EXEC` when a command of its transaction is not allowed any more.

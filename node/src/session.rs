@@ -161,6 +161,8 @@ pub(crate) struct Session {
     pub is_inside: bool,
     /// It is a part of this process that acts for one user, with the rights of that user ([`crate::Input::OpenedFor`]).
     pub acts_for_user: bool,
+    /// From which slot on scripts run by the rights of which user: others may log in on the connection before they have run.
+    script_users: Vec<(u64, Arc<User>)>,
     /// The version and the group of its TLS; none if it is in plain text.
     pub tls: Option<Box<str>>,
     /// The bucket, or the council, that its commands on their way are for. All of them are for one: for another the connection waits until they are
@@ -217,6 +219,23 @@ pub(crate) struct Session {
 
 impl Session {
     /// From now on it is this user.
+    /// The next slot is a script's, which runs by the rights that the user has now.
+    pub(crate) fn note_script(&mut self) {
+        if self.slots.is_empty() {
+            self.script_users.clear();
+        }
+        if self.script_users.last().is_none_or(|(_, user)| !Arc::ptr_eq(user, &self.user)) {
+            let slot = (self.first_slot + self.slots.len() as u64) * PARTS;
+            self.script_users.push((slot, Arc::clone(&self.user)));
+        }
+    }
+
+    /// The user by whose rights the script of a slot has run.
+    pub(crate) fn script_user(&self, slot: u64) -> Arc<User> {
+        let noted = self.script_users.iter().rfind(|(from, _)| *from <= slot);
+        Arc::clone(noted.map_or(&self.user, |(_, user)| user))
+    }
+
     pub(crate) fn become_user(&mut self, user: Arc<User>) {
         self.is_limited = !user.rights.has_all();
         self.user = user;
@@ -263,6 +282,7 @@ impl Session {
             redirected: None,
             is_inside: false,
             acts_for_user: false,
+            script_users: Vec::new(),
             tls: None,
             aim: DEFAULT_PARTITION.bucket,
             lanes: Lanes::default(),

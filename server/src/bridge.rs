@@ -19,6 +19,9 @@ use tokio::sync::{Notify, mpsc};
 /// Most bytes that one virtual connection may have waiting for the loop; [`VirtualConnection::send`] waits beyond.
 pub const VIRTUAL_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// A change by so many bytes of what is not taken is told to the node.
+const TOLD_BYTES_MIN: usize = 64 * 1024;
+
 /// Wakes the loop out of its sleep. Given by the loop; a no-op where the loop is awake.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
@@ -52,6 +55,10 @@ pub(crate) enum Request {
     Close {
         connection: u64,
     },
+    /// Much of what was answered on it was taken.
+    Taken {
+        connection: u64,
+    },
 }
 
 /// The loop's end of a virtual connection. Dropping it ends the connection for the other side.
@@ -79,6 +86,8 @@ struct Shared {
 struct Flow {
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
+    /// What the node was last told of it.
+    told_bytes: AtomicUsize,
     paused: AtomicBool,
     room: Notify,
 }
@@ -142,9 +151,18 @@ impl VirtualConnection {
     /// May be dropped while it waits (in a `select!` or a timeout) without losing anything.
     pub async fn receive(&mut self) -> Option<Bytes> {
         let bytes = self.replies.recv().await?;
-        self.flow.output_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+        let left = self.flow.output_bytes.fetch_sub(bytes.len(), Ordering::AcqRel) - bytes.len();
+        // The loop looks again what is left, so it does no harm if more has come meanwhile.
+        if is_news(left, self.flow.told_bytes.load(Ordering::Acquire)) {
+            self.shared.push(Request::Taken { connection: self.connection });
+        }
         Some(bytes)
     }
+}
+
+/// Whether the node is to be told of what is not taken, by what it was told last.
+fn is_news(bytes: usize, told: usize) -> bool {
+    bytes.abs_diff(told) >= TOLD_BYTES_MIN || (bytes == 0 && told > 0)
 }
 
 impl Drop for VirtualConnection {
@@ -190,10 +208,20 @@ impl ReplyLine {
     /// Hands reply bytes over. Returns how many bytes the other side has not taken yet.
     pub(crate) fn reply(&self, bytes: Bytes) -> usize {
         let length = bytes.len();
-        let before = self.flow.output_bytes.fetch_add(length, Ordering::Relaxed);
+        let before = self.flow.output_bytes.fetch_add(length, Ordering::AcqRel);
         // An error means that the other side is gone; its Close request is on its way.
         let _ = self.replies.send(bytes);
         before + length
+    }
+
+    /// How many bytes the other side has not taken, if the node is to be told of that now.
+    pub(crate) fn unread_news(&self) -> Option<usize> {
+        let bytes = self.flow.output_bytes.load(Ordering::Acquire);
+        let is_news = is_news(bytes, self.flow.told_bytes.load(Ordering::Acquire));
+        is_news.then(|| {
+            self.flow.told_bytes.store(bytes, Ordering::Release);
+            bytes
+        })
     }
 
     /// Says that `length` bytes of input were given to the node.

@@ -20,8 +20,16 @@ const LOOK_FOR: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A node that says nothing for so long is asked whether it is there.
 const SILENCE: Duration = Duration::from_secs(10);
+/// A node that was heard for less has not gone on: the minute does not begin anew with it.
+const HEARD: Duration = Duration::from_secs(5);
 /// Errors that another node may not have, or the same one later.
-const PASSING: [&str; 5] = ["CLUSTERDOWN", "NOCOPY", "LOADING", "UNKNOWN", "TRYAGAIN"];
+const PASSING: [&str; 7] = ["CLUSTERDOWN", "NOCOPY", "LOADING", "UNKNOWN", "TRYAGAIN", "MISCONF", "BUSY"];
+/// How errors begin that all nodes have. Behind a lost connection any other one may pass.
+const LASTING: [&str; 6] =
+    ["NOPERM", "NOAUTH", "WRONGPASS", "ERR there is no bucket", "ERR the token", "ERR that is no token"];
+
+/// Gaps behind which there is something to be told.
+const HELPED_BY_STATE: [&str; 3] = ["retention", "too-slow", "begun-anew"];
 
 /// Arguments of `dictum watch`.
 #[derive(Args, Debug)]
@@ -79,6 +87,8 @@ pub fn run(arguments: WatchArguments) -> ExitCode {
 enum Ends {
     /// Another node may go on.
     Elsewhere(String),
+    /// The node has refused something.
+    Refused(String),
     /// Nothing helps.
     Here(String),
     /// Nobody reads the lines any more.
@@ -92,6 +102,8 @@ struct Watch {
     place: Option<Place>,
     /// The node that was asked last has taken the subscription.
     is_taken: bool,
+    /// A node has taken it before.
+    has_begun: bool,
 }
 
 impl Watch {
@@ -104,7 +116,7 @@ impl Watch {
                 Some(Place::At(token.map_err(|_| format!("--from {text}: that is no token of changes"))?))
             }
         };
-        Ok(Watch { arguments, endpoints, place, is_taken: false })
+        Ok(Watch { arguments, endpoints, place, is_taken: false, has_begun: false })
     }
 
     /// Hears from one node after the other.
@@ -114,14 +126,19 @@ impl Watch {
         for tried in 1.. {
             let endpoint = self.endpoints[(tried - 1) % self.endpoints.len()].clone();
             self.is_taken = false;
+            let asked = Instant::now();
             let message = match self.hear(&endpoint) {
                 Ok(()) | Err(Ends::Unread) => return Ok(()),
                 Err(Ends::Here(message)) => return Err(message),
-                Err(Ends::Elsewhere(message)) => message,
+                Err(Ends::Refused(error)) if !passes(&error, lost.is_some()) => {
+                    return Err(error.strip_prefix("ERR ").unwrap_or(&error).to_owned());
+                }
+                Err(Ends::Elsewhere(message) | Ends::Refused(message)) => message,
             };
             if self.is_taken {
                 eprintln!("dictum watch: the connection to {endpoint} is lost: {message}");
-                lost = Some(Instant::now());
+                let is_heard = asked.elapsed() >= HEARD;
+                lost = lost.filter(|_| !is_heard).or_else(|| Some(Instant::now()));
             }
             let is_round = tried.is_multiple_of(self.endpoints.len());
             if lost.map_or(is_round, |lost| lost.elapsed() > LOOK_FOR) {
@@ -174,8 +191,14 @@ impl Watch {
         };
         let token = begun.as_array().and_then(|parts| ChangesToken::parse(parts.get(1)?.as_bytes()?).ok());
         let text = token.as_ref().map(ToString::to_string);
-        self.place = Some(token.map_or(Place::Nowhere, Place::At));
+        // Without a token what is there comes next, or a gap, behind which the place is another one.
+        self.place = match (token, self.place.take()) {
+            (Some(token), _) => Some(Place::At(token)),
+            (None, Some(Place::At(before))) if !self.arguments.state => Some(Place::At(before)),
+            (None, _) => Some(Place::Nowhere),
+        };
         self.say_begin(from, text.as_deref())?;
+        self.has_begun = true;
         let mut is_asked = false;
         loop {
             let value = match connection.receive() {
@@ -189,7 +212,12 @@ impl Watch {
             };
             is_asked = false;
             let Value::Push(push) = &value else { continue };
-            let Some(message) = Message::read(push) else { continue };
+            let Some(message) = Message::read(push) else {
+                if Message::is_one(push) {
+                    return Err(Ends::Here(format!("{endpoint} tells something that this program cannot read")));
+                }
+                continue;
+            };
             if let Some(place) = &mut self.place {
                 place.note(&message);
             }
@@ -199,9 +227,10 @@ impl Watch {
             {
                 let text = format!("changes cannot be told ({})", gap.reason);
                 return Err(match self.place {
-                    Some(Place::Ended) => {
+                    Some(Place::Ended) if HELPED_BY_STATE.contains(&gap.reason.as_str()) && !self.arguments.state => {
                         Ends::Here(format!("{text}; --state tells the keys that are there, and goes on behind a gap"))
                     }
+                    Some(Place::Ended) => Ends::Here(text),
                     _ => Ends::Elsewhere(text),
                 });
             }
@@ -211,6 +240,9 @@ impl Watch {
     fn say_begin(&self, from: &str, token: Option<&str>) -> Result<(), Ends> {
         if self.arguments.asked.json {
             return print(&serde_json::json!({ "kind": "begin", "from": from, "token": token }).to_string());
+        }
+        if self.has_begun && from == "state" {
+            return print("begin    anew, with the keys that are there");
         }
         Ok(())
     }
@@ -236,10 +268,15 @@ impl Watch {
 fn answered(value: Value) -> Result<Value, Ends> {
     match value.as_error() {
         None => Ok(value),
-        Some(error) if PASSING.contains(&error.split(' ').next().unwrap_or_default()) => {
-            Err(Ends::Elsewhere(error.to_owned()))
-        }
-        Some(error) => Err(Ends::Here(error.strip_prefix("ERR ").unwrap_or(error).to_owned())),
+        Some(error) => Err(Ends::Refused(error.to_owned())),
+    }
+}
+
+/// Whether another node, or the same one later, may not refuse that.
+fn passes(error: &str, is_lost: bool) -> bool {
+    match error.split(' ').next() {
+        Some(code) if PASSING.contains(&code) => true,
+        _ => is_lost && !LASTING.iter().any(|begin| error.starts_with(begin)),
     }
 }
 
@@ -249,5 +286,26 @@ fn print(line: &str) -> Result<(), Ends> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Ends::Unread),
         Err(error) => Err(Ends::Here(format!("standard output: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_depends_on_whether_a_node_has_served() {
+        for (error, at_first, later) in [
+            ("CLUSTERDOWN no leader", true, true),
+            ("MISCONF the disk is full", true, true),
+            ("ERR max number of clients reached", false, true),
+            ("ERR this node has as many subscriptions to changes as it takes", false, true),
+            ("ERR there is no bucket 'x'", false, false),
+            ("ERR the token is for another bucket", false, false),
+            ("NOPERM no", false, false),
+            ("WRONGPASS no", false, false),
+        ] {
+            assert_eq!([passes(error, false), passes(error, true)], [at_first, later], "{error}");
+        }
     }
 }

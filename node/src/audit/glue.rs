@@ -48,9 +48,9 @@ pub(crate) fn login_failed(node: &mut Node, session: &Session, user: &[u8]) {
 }
 
 /// A command was refused by the rights of its user.
-pub(crate) fn refused(node: &mut Node, session: &Session, reason: &'static str, object: &[u8]) {
+pub(crate) fn refused(node: &mut Node, session: &Session, user: &[u8], reason: &'static str, object: &[u8]) {
     if node.audit.refusals.take(node.now.time) {
-        let by = actor(session, &session.user.name);
+        let by = actor(session, user);
         let object = shown::bytes(object);
         node.audit.push(node.clock.own(), AuditEvent::Refused { by, reason, object });
     }

@@ -439,7 +439,7 @@ impl Node {
         }
         let refused = self.groups[g].partition.tree.under_way().take_refused();
         if !refused.is_empty() {
-            access::note_calls(self, connection, refused);
+            access::note_calls(self, (connection, read.slot), refused);
         }
         if is_answered {
             self.slow.durations.note(read.command, took);

@@ -44,7 +44,7 @@ impl Node {
             if let Waiter::Client { connection, slot } = finished.waiter {
                 self.note_write(connection, &finished);
                 if let Some(calls) = refused.remove(&done.sequence) {
-                    access::note_calls(self, connection, calls);
+                    access::note_calls(self, (connection, slot), calls);
                 }
                 if let Some(Some(session)) = self.sessions.get_mut(&connection) {
                     if let Some(lane) = session.lane_mut(id) {

@@ -1,5 +1,7 @@
 //! One message.
 
+use std::fmt::Write as _;
+
 use node::ChangesToken;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -107,6 +109,24 @@ fn document(value: &Value) -> Option<Box<RawValue>> {
     RawValue::from_string(text.replace(['\n', '\r'], " ")).ok()
 }
 
+/// A text for a terminal: characters that would control it, or turn the order of what is shown, are written as JSON may write them.
+fn harmless(text: &str) -> String {
+    let is_harmful = |it: char| {
+        it.is_control()
+            || matches!(it, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    let mut out = String::with_capacity(text.len());
+    for it in text.chars() {
+        if is_harmful(it) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(it));
+        } else {
+            out.push(it);
+        }
+    }
+    out
+}
+
 fn words(of: &[Value]) -> Option<Vec<JsonBytes>> {
     of.iter().map(bytes).collect()
 }
@@ -157,7 +177,7 @@ impl Told {
         };
         let value = match (&self.value, &self.json, &self.effect) {
             (Some(value), ..) => quoted(value),
-            (_, Some(json), _) => json.get().to_owned(),
+            (_, Some(json), _) => harmless(json.get()),
             (.., Some(effect)) => {
                 let words = effect.iter().map(|word| {
                     if plain(&word.0) { String::from_utf8_lossy(&word.0).into_owned() } else { quoted(word) }
@@ -216,6 +236,11 @@ impl Message {
             }
             _ => None,
         }
+    }
+
+    /// True if it is a message of a subscription to changes, readable or not.
+    pub(crate) fn is_one(push: &[Value]) -> bool {
+        push.first().and_then(Value::as_bytes).is_some_and(|name| name.starts_with(b"dictum."))
     }
 
     /// True if nothing comes behind it.
@@ -316,6 +341,18 @@ mod tests {
             said(&push("dictum.gap", gap)),
             r#"gap {"partition":1,"from":2,"to":3,"reason":"too-slow","then":"restate"}"#
         );
+    }
+
+    #[test]
+    fn a_line_controls_no_terminal() {
+        let line = |value: &str, flags: &[&str]| {
+            let push = change("set", "set", Value::bulk("k\u{9b}2J"), Value::bulk(value), Value::Null, flags);
+            let Some(Message::Change(_, told)) = Message::read(&push) else { panic!("{push:?}") };
+            told.line()
+        };
+        assert_eq!(line("a\u{1b}[2J", &[]), "\"k\\xc2\\x9b2J\" \"a\\x1b[2J\"");
+        let json = line("\"\u{9b}2J\u{202e}é\"", &["json"]);
+        assert_eq!(json, "\"k\\xc2\\x9b2J\" \"\\u009b2J\\u202eé\"");
     }
 
     #[test]

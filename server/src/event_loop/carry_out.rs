@@ -6,7 +6,7 @@ use std::thread;
 use base::Now;
 use base::limits::CONNECTION_OUTPUT_BYTES_MAX;
 use base::versions::Feature;
-use node::{ConnectionId, SnapshotContent, SnapshotJob};
+use node::{ConnectionId, Input, SnapshotContent, SnapshotJob};
 
 use super::sockets::{Deed, Sockets};
 use super::{Control, EventLoop, Step};
@@ -155,14 +155,23 @@ impl EventLoop {
             Deed::Reply(bytes) => {
                 if line.reply(bytes.into()) > CONNECTION_OUTPUT_BYTES_MAX {
                     log::warning(&format!("HTTP connection {connection} was cut off: it does not read its replies"));
-                    self.remove_virtual(connection, now);
+                    return self.remove_virtual(connection, now);
                 }
+                self.tell_unread(connection, now);
             }
             Deed::Pause(paused) => line.pause(paused),
             Deed::Close => self.remove_virtual(connection, now),
             // It has no socket. The ticket tells so as it goes.
             Deed::HandOver(_) | Deed::Secured(_) => {}
         }
+    }
+
+    /// Tells the node how much of what it has answered on a connection without a socket is not taken, if that has changed enough.
+    pub(super) fn tell_unread(&mut self, connection: u64, now: Now) {
+        let Some(bytes) = self.virtual_clients.get(&connection).and_then(|line| line.unread_news()) else { return };
+        self.unfinished = true;
+        let connection = ConnectionId(connection);
+        self.node.step(now, Input::Unread { connection, bytes, blocks: 0 }, &mut self.outbox);
     }
 
     fn save_snapshot(&mut self, job: SnapshotJob) {

@@ -78,6 +78,7 @@ impl EventLoop {
                     self.node.step(now, received, &mut self.outbox);
                 }
             }
+            Request::Taken { connection } => self.tell_unread(connection, now),
             Request::Close { connection } => self.remove_virtual(connection, now),
         }
     }

@@ -28,15 +28,16 @@ use super::login::Caller;
 use super::place::BucketName;
 use super::problem::{Access, Problem};
 use super::request::Query;
+use super::web_pages::Remote;
 use crate::bridge::VirtualConnection;
 use crate::changes::{Message, Place};
 
 /// Most streams of a node.
-pub(super) const STREAMS_MAX: usize = 1_000;
+const STREAMS_MAX: usize = 1_000;
 /// A stream that says nothing for so long says a comment: proxies end connections that are silent, and whoever is gone is found out.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// Identifiers up to this many bytes stand at each change. Longer ones, of buckets with many partitions, stand at the last change of those that have come together.
-const IDENTIFIER_BYTES: usize = 128;
+/// In buckets with up to so many partitions each change has an identifier; in others, whose identifiers are long, the last one of those that have come together.
+const PARTITIONS_OF_SHORT: usize = 8;
 /// About so many bytes are written at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -50,9 +51,16 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// An EventSource that cannot be served now waits for so long, in milliseconds.
 const COME_AGAIN_MS: u32 = 1_000;
+/// How errors begin that another node may not have, or the same one later.
+const PASSING: [&str; 2] = ["this node has as many subscriptions", "subscriptions to changes are there once"];
 const PARAMETERS: [&str; 8] = ["key", "prefix", "match", "kind", "values", "from", "state", "gap"];
 /// Those that may come several times.
 const REPEATED: [&str; 4] = ["key", "prefix", "match", "kind"];
+
+/// Most streams of a node that has so many HTTP connections. They make way for nobody, so others have at least half of the places.
+pub(super) fn streams_max(connections_max: usize) -> usize {
+    STREAMS_MAX.min(connections_max / 2)
+}
 
 /// Where a stream begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,6 +81,8 @@ struct Asked {
     /// The words of the command.
     words: Vec<Vec<u8>>,
     from: Beginning,
+    /// What is there is told behind a gap.
+    restates: bool,
 }
 
 /// Reads a request. None if the client is to come no more.
@@ -84,18 +94,18 @@ fn read(uri: &Uri, headers: &HeaderMap) -> Result<Option<Asked>, Problem> {
     let gap = query.get("gap").map(|value| one_of("gap", value, ["restate", "end"])).transpose()?;
     let values = query.get("values").map(|value| one_of("values", value, ["after", "none"])).transpose()?;
     let last = headers.get(LAST_EVENT_ID).map(HeaderValue::as_bytes).filter(|last| !last.is_empty());
-    let from = match (last, query.get("from")) {
-        (Some(last), _) if last == ENDED.as_bytes() => return Ok(None),
-        (Some(last), _) if last == ANEW.as_bytes() => Beginning::State,
-        (Some(last), _) => Beginning::Token(last.to_vec()),
-        (None, Some(_)) if with_state => {
+    let from = match last.or(query.get("from")) {
+        Some(ended) if ended == ENDED.as_bytes() => return Ok(None),
+        Some(anew) if anew == ANEW.as_bytes() => Beginning::State,
+        Some(b"now") if with_state => {
             return Err(Problem::bad_request(
-                "The query parameters \"from\" and \"state\" exclude each other: a stream begins with the stored keys, or at a place.",
+                "\"from=now\" and \"state=1\" exclude each other: a stream begins with the stored keys, or now.",
             ));
         }
-        (None, None) if with_state => Beginning::State,
-        (None, Some(b"now") | None) => Beginning::Now,
-        (None, Some(token)) => Beginning::Token(token.to_vec()),
+        Some(b"now") => Beginning::Now,
+        Some(token) => Beginning::Token(token.to_vec()),
+        None if with_state => Beginning::State,
+        None => Beginning::Now,
     };
     match &from {
         Beginning::Now => say(&[b"FROM", b"NOW"]),
@@ -117,8 +127,9 @@ fn read(uri: &Uri, headers: &HeaderMap) -> Result<Option<Asked>, Problem> {
     }
     say(&[b"VALUES", values.unwrap_or("after").as_bytes()]);
     let default = if with_state || from == Beginning::State { "restate" } else { "end" };
-    say(&[b"ON", b"GAP", gap.unwrap_or(default).as_bytes()]);
-    Ok(Some(Asked { words, from }))
+    let gap = gap.unwrap_or(default);
+    say(&[b"ON", b"GAP", gap.as_bytes()]);
+    Ok(Some(Asked { words, from, restates: gap == "restate" }))
 }
 
 /// Tells every change of keys, as server-sent events
@@ -156,12 +167,16 @@ pub(super) async fn changes(
 ) -> Result<Response, Problem> {
     let (bucket, _) = BucketName::in_path(request.uri())?;
     let busy = request.extensions().get::<Busy>().cloned();
-    let Some(Asked { words, from }) = read(request.uri(), request.headers())? else {
+    let Some(Asked { words, from, restates }) = read(request.uri(), request.headers())? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
+    let remote = request.extensions().get::<Remote>();
+    let description = remote.map_or_else(|| "http".to_owned(), |remote| format!("http {}", remote.0));
     let begun = match Arc::clone(&api.streams).try_acquire_owned() {
         Err(_) => Err(too_many()),
-        Ok(permit) => begin(&api, &caller, &bucket, &words).await.map(|begun| (begun, permit)).map_err(problem),
+        Ok(permit) => {
+            begin(&api, &caller, (&bucket, &words), &description).await.map(|begun| (begun, permit)).map_err(problem)
+        }
     };
     let ((line, token), permit) = match begun {
         Err(problem) if problem.status == StatusCode::SERVICE_UNAVAILABLE && is_event_source(request.headers()) => {
@@ -169,7 +184,12 @@ pub(super) async fn changes(
         }
         begun => begun?,
     };
-    let place = token.clone().map_or(Place::Nowhere, Place::At);
+    let place = match (&token, &from) {
+        (Some(token), _) => Place::At(token.clone()),
+        // A gap comes next, and who loses the connection before it is to be told it again.
+        (None, Beginning::Token(text)) if !restates => ChangesToken::parse(text).map_or(Place::Nowhere, Place::At),
+        (None, _) => Place::Nowhere,
+    };
     let stream = Stream { line, place, is_over: false, _permit: permit, _busy: busy };
     let first = stream.greet(&from, token.as_ref());
     let pieces = stream::unfold((Some(first), stream), |(first, mut stream)| async move {
@@ -192,7 +212,7 @@ fn stream_headers() -> [(HeaderName, HeaderValue); 3] {
 
 fn too_many() -> Problem {
     let message = format!(
-        "This node has {STREAMS_MAX} streams of changes, the most that it takes. Use another node, or try again later."
+        "This node has as many streams of changes as it takes, which is {STREAMS_MAX} or half of its HTTP connections. Use another node, or try again later."
     );
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "BUSY", message)
 }
@@ -207,15 +227,21 @@ fn come_again(problem: &Problem) -> String {
     format!("retry: {COME_AGAIN_MS}\n: {} {message}\n\n", problem.code)
 }
 
-/// What the node refuses is mostly something in the request.
+/// What the node refuses is mostly something in the request. A subscription has no outcome that is open: what did not begin can be begun again, here or at another node.
 fn problem(failure: Failure) -> Problem {
-    let refused = match &failure {
-        Failure::Refused(text) => text.strip_prefix("ERR ").map(str::to_owned),
-        _ => None,
+    let text = match &failure {
+        Failure::Refused(text) => text.clone(),
+        _ => String::new(),
     };
+    let (code, message) = text.split_once(' ').unwrap_or_default();
+    let passes =
+        ["UNKNOWN", "NOCOPY", "MISCONF"].contains(&code) || PASSING.iter().any(|begin| message.starts_with(begin));
     let problem = Problem::from_failure(failure, Access::Read);
-    match refused {
-        Some(message) if problem.status == StatusCode::INTERNAL_SERVER_ERROR => Problem::bad_request(message),
+    match code {
+        _ if passes => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, if code == "ERR" { "BUSY" } else { code }, message)
+        }
+        "ERR" if problem.status == StatusCode::INTERNAL_SERVER_ERROR => Problem::bad_request(message),
         _ => problem,
     }
 }
@@ -224,12 +250,12 @@ fn problem(failure: Failure) -> Problem {
 async fn begin(
     api: &Api,
     caller: &Caller,
-    bucket: &BucketName,
-    words: &[Vec<u8>],
+    (bucket, words): (&BucketName, &[Vec<u8>]),
+    description: &str,
 ) -> Result<(Line, Option<ChangesToken>), Failure> {
     let connection = match caller {
-        Caller::Process => api.pool.bridge().open("http changes"),
-        Caller::User(user) => api.pool.bridge().open_for("http changes", user),
+        Caller::Process => api.pool.bridge().open(description),
+        Caller::User(user) => api.pool.bridge().open_for(description, user),
     };
     let mut line = Line { connection, parser: ReplyParser::default() };
     let mut bytes = Vec::new();
@@ -321,18 +347,27 @@ impl Stream {
         };
         let (mut out, mut data, mut next) = (Vec::new(), Vec::new(), Some(first));
         while let Some(value) = next {
-            // That a right was lost ends the connection; other messages are not for this client.
-            let message = if let Value::Push(push) = &value { Message::read(push) } else { None };
-            // A message that cannot be read is an end as well: the client comes again, and misses nothing.
+            let Value::Push(push) = &value else {
+                next = self.line.said().ok()?;
+                continue;
+            };
+            let Some(message) = Message::read(push) else {
+                if Message::is_one(push) {
+                    // What cannot be read cannot be told: the client comes again, from before it.
+                    self.is_over = true;
+                    break;
+                }
+                next = self.line.said().ok()?;
+                continue;
+            };
             next = if out.len() < PIECE_BYTES { self.line.said().ok()? } else { None };
-            let Some(message) = message else { continue };
             self.place.note(&message);
-            let identifier = identifier(&self.place);
-            let is_short = identifier.len() <= IDENTIFIER_BYTES;
+            let is_short = !matches!(&self.place, Place::At(token) if token.revisions.len() > PARTITIONS_OF_SHORT);
             let has_identifier = is_short || next.is_none() || !matches!(message, Message::Change(..));
+            let identifier = has_identifier.then(|| identifier(&self.place));
             data.clear();
             message.write_json(&mut data);
-            event(&mut out, message.name(), has_identifier.then_some(&*identifier), &data);
+            event(&mut out, message.name(), identifier.as_deref(), &data);
             if message.is_end() {
                 self.is_over = true;
                 break;
@@ -378,6 +413,29 @@ mod tests {
     }
 
     #[test]
+    fn what_another_node_may_do_is_no_fault_of_the_request() {
+        let of = |text: &str| {
+            let problem = problem(Failure::Refused(text.to_owned()));
+            (problem.status.as_u16(), problem.code)
+        };
+        for (text, status, code) in [
+            ("UNKNOWN timeout", 503, "UNKNOWN"),
+            ("NOCOPY this node has no copy", 503, "NOCOPY"),
+            ("MISCONF the disk is full", 503, "MISCONF"),
+            ("CLUSTERDOWN no leader", 503, "CLUSTERDOWN"),
+            ("ERR this node has as many subscriptions to changes as it takes", 503, "BUSY"),
+            ("ERR subscriptions to changes are there once all nodes speak version 8", 503, "BUSY"),
+            ("ERR a kind of changes is one of", 400, "BAD_REQUEST"),
+            ("ERR the token is for another bucket", 409, "FALSE_TOKEN"),
+            ("ERR there is no bucket 'x'", 404, "NOT_FOUND"),
+            ("NOPERM no", 403, "NOPERM"),
+        ] {
+            assert_eq!(of(text), (status, code.to_owned()), "{text}");
+        }
+        assert_eq!([streams_max(10_000), streams_max(184)], [1_000, 92]);
+    }
+
+    #[test]
     fn an_event_source_comes_again() {
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "CLUSTERDOWN", "a\nb");
         assert_eq!(come_again(&problem), "retry: 1000\n: CLUSTERDOWN a b\n\n");
@@ -403,11 +461,18 @@ mod tests {
             ("from=now", Some(token), "FROM 0~00000000000000fe:1,,3 ALL VALUES after ON GAP end"),
             ("state=1", Some(token), "FROM 0~00000000000000fe:1,,3 ALL VALUES after ON GAP restate"),
             ("key=k", Some("state"), "WITH STATE KEY k VALUES after ON GAP restate"),
+            ("key=k&from=state", None, "WITH STATE KEY k VALUES after ON GAP restate"),
+            (
+                "state=1&from=0~00000000000000fe:1,,3",
+                None,
+                "FROM 0~00000000000000fe:1,,3 ALL VALUES after ON GAP restate",
+            ),
             ("key=k", Some(""), "FROM NOW KEY k VALUES after ON GAP end"),
         ] {
             assert_eq!(words_of(query, last), Ok(Some(expected.to_owned())), "{query}");
         }
         assert_eq!(words_of("state=1", Some("ended")), Ok(None));
+        assert_eq!(words_of("from=ended", None), Ok(None));
         for (query, last) in [
             ("state=1&from=now", None),
             ("state=2", None),

@@ -217,7 +217,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         page_log: PageLog::default(),
         guesses: Guesses::default(),
         auditor: Auditor::new(options.audit.clone()),
-        streams: Arc::new(Semaphore::new(changes::STREAMS_MAX)),
+        streams: Arc::new(Semaphore::new(changes::streams_max(options.connections_max.min(CONNECTIONS_MAX)))),
         options,
     });
     let (router, description) = OpenApiRouter::with_openapi(openapi::head())

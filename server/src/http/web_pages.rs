@@ -36,7 +36,7 @@ const METRICS: &str = "/metrics";
 const FORM_TYPES: [&str; 3] = ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
 /// What a page of an allowed origin may ask and read.
 const CORS_METHODS: &str = "GET, HEAD, PUT, POST, PATCH, DELETE";
-const CORS_HEADERS: &str = "authorization, content-type, if-match, if-none-match, idempotency-key, dictum-durability, dictum-consistency, dictum-token";
+const CORS_HEADERS: &str = "authorization, content-type, if-match, if-none-match, idempotency-key, dictum-durability, dictum-consistency, dictum-token, last-event-id";
 const CORS_EXPOSED: &str = "etag, allow, retry-after, dictum-token, dictum-age-ms";
 /// For answers as documents: they load nothing, and stand in nobody's frame.
 const SHOWN_ALONE: &str = "default-src 'none'; frame-ancestors 'none'";

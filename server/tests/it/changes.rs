@@ -202,6 +202,7 @@ fn an_event_source_goes_on_at_other_nodes_and_misses_nothing() {
     is_ready(&dev);
     let (stops, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut heard, mut last, mut opened) = (Vec::<u64>::new(), None::<String>, 0);
+    let mut revisions = Vec::<u64>::new();
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut number = 0;
@@ -231,6 +232,7 @@ fn an_event_source_goes_on_at_other_nodes_and_misses_nothing() {
             while let Ok(Some(event)) = events.next() {
                 if let Some(number) = event.data["value"].as_str() {
                     heard.push(number.parse().expect("a number"));
+                    revisions.push(event.data["revision"].as_u64().expect("a revision"));
                 }
                 last = event.id.or(last);
                 if !is_killed && heard.last().is_some_and(|number| *number > until) {
@@ -252,13 +254,116 @@ fn an_event_source_goes_on_at_other_nodes_and_misses_nothing() {
             let event = events.next().expect("a stream").expect("an event");
             if let Some(number) = event.data["value"].as_str() {
                 heard.push(number.parse().expect("a number"));
+                revisions.push(event.data["revision"].as_u64().expect("a revision"));
             }
         }
         drop(started);
     });
     // A write whose outcome was unknown is written again.
     assert!(heard.windows(2).all(|two| two[1] == two[0] || two[1] == two[0] + 1), "{heard:?}");
+    assert!(revisions.windows(2).all(|two| two[0] < two[1]), "none is told twice: {revisions:?}");
     assert!(opened == 3 && heard.len() > 900, "{} changes", heard.len());
+}
+
+#[test]
+fn identifiers_of_many_partitions_stand_where_they_are_needed() {
+    const COUNT: usize = 500;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dev = Dev::start(folder.path(), &[]);
+    is_ready(&dev);
+    let mut client = Client::connect(&dev.nodes[0].resp).expect("it listens");
+    wait_for("a bucket", || {
+        client
+            .call(&["DICTUM.BUCKET", "CREATE", "many", "PARTITIONS", "16"])
+            .ok()
+            .filter(|answer| *answer == Value::ok())
+    });
+    let path = "/v1/buckets/many/changes";
+    let open = |node: usize, last: Option<&str>| {
+        wait_for("a stream", || {
+            Events::open(&dev.nodes[node].http, path, last).ok().filter(|events| events.status == 200)
+        })
+    };
+    let mut events = open(1, None);
+    let mut last = events.expect("begin").id.expect("an identifier");
+    wait_for("the bucket", || client.call(&["SELECT", "many"]).ok().filter(|answer| *answer == Value::ok()));
+    let (mut told, mut without) = (Vec::new(), 0);
+    // Each at its own node, and behind its last identifier.
+    for part in 0..3 {
+        for number in 0..COUNT {
+            client.send(&["SET", &format!("{part}:{number}"), "v"]).expect("sent");
+        }
+        for _ in 0..COUNT {
+            assert_eq!(client.receive().expect("an answer"), Value::ok());
+        }
+        let mut behind = Vec::new();
+        while told.len() + behind.len() < (part + 1) * COUNT {
+            let event = events.next().expect("a stream").expect("an event");
+            if event.name == "set" {
+                behind.push(event.data["key"].as_str().expect("a key").to_owned());
+            }
+            match event.id {
+                Some(id) => {
+                    last = id;
+                    told.append(&mut behind);
+                }
+                None => without += 1,
+            }
+        }
+        // What came behind the last identifier is told again.
+        events = open((part + 2) % 3, Some(&last));
+    }
+    while told.len() < 3 * COUNT {
+        let event = events.next().expect("a stream").expect("an event");
+        told.extend(
+            Some(event)
+                .filter(|event| event.name == "set")
+                .map(|event| event.data["key"].as_str().expect("a key").to_owned()),
+        );
+    }
+    let kinds: std::collections::BTreeSet<&String> = told.iter().collect();
+    assert_eq!((told.len(), kinds.len()), (3 * COUNT, 3 * COUNT), "each once");
+    assert!(without > 0, "not each change has an identifier");
+}
+
+#[test]
+fn a_stream_that_is_not_read_is_told_no_more() {
+    const VALUE_BYTES: usize = 4000;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dev = Dev::start(folder.path(), &[]);
+    is_ready(&dev);
+    let node = &dev.nodes[0];
+    let mut events = Events::open(&node.http, ALL, None).expect("it answers");
+    events.expect("begin");
+    events.expect("live");
+    let mut client = Client::connect(&node.resp).expect("it listens");
+    let value = "v".repeat(VALUE_BYTES);
+    // More than sockets and buffers hold, and less than what nodes keep.
+    for _ in 0..32 {
+        for _ in 0..256 {
+            client.send(&["SET", "n", &value]).expect("sent");
+        }
+        for _ in 0..256 {
+            assert_eq!(client.receive().expect("an answer"), Value::ok());
+        }
+    }
+    eventually(&node.resp, &["SET", "last", "1"]);
+    let list = client.call(&["CLIENT", "LIST"]).expect("an answer");
+    let list = String::from_utf8_lossy(list.as_bytes().expect("text")).into_owned();
+    let line = list.lines().find(|line| line.contains("name=http-changes")).unwrap_or_else(|| panic!("{list}"));
+    let unread = line.split(' ').find_map(|field| field.strip_prefix("omem=")?.parse::<usize>().ok());
+    assert!(unread.is_some_and(|unread| (1..1 << 20).contains(&unread)), "{line}");
+    // It reads on, and has missed nothing.
+    let mut count = 0;
+    loop {
+        let event = events.next().expect("a stream").expect("an event");
+        match event.data["key"].as_str() {
+            Some("n") => count += 1,
+            Some("last") => break,
+            _ => assert_eq!(event.name, "progress"),
+        }
+    }
+    assert_eq!(count, 32 * 256);
 }
 
 /// A running `dictum watch`.

@@ -136,6 +136,7 @@ impl FakeNode {
                     },
                 );
             }
+            Request::Taken { .. } => {}
             Request::Close { connection } => {
                 self.lock().closed += 1;
                 sessions.remove(&connection);
