@@ -261,3 +261,28 @@ fn a_wait_for_a_lease_is_no_reply_that_a_client_skips() {
     cluster.isolated.clear();
     assert_eq!(cluster.hear_as(away, ANN), "$4\r\nlast\r\n");
 }
+
+#[test]
+fn what_a_script_was_refused_stands_under_the_user_who_has_sent_it() {
+    let mut cluster = started(3);
+    assert_eq!(cluster.ask(0, "ACL SETUSER ann on nopass ~k +eval +eval_ro +get"), "+OK\r\n");
+    assert_eq!(cluster.ask(0, "ACL SETUSER bob on nopass ~k +eval +get +auth"), "+OK\r\n");
+    // In one piece, so that the connection is somebody else's before the script has run.
+    for (node, eval) in [(0, "EVAL"), (1, "EVAL"), (2, "EVAL_RO")] {
+        cluster.open(node, ANN);
+        assert_eq!(cluster.ask_as(node, ANN, "AUTH ann x"), "+OK\r\n");
+        cluster.say_as(node, ANN, &format!("{eval} \"return redis.pcall('get', 'secret')\" 0\r\nRESET\r\nPING"));
+        let mut heard = String::new();
+        while !heard.ends_with("+PONG\r\n") {
+            heard += &cluster.hear_as(node, ANN);
+        }
+        assert!(heard.contains("can't access at least one of the keys"), "{heard}");
+        let log = cluster.ask(node, "ACL LOG");
+        let said = ["lua", "key", "secret", "ann"].iter().all(|word| log.contains(&format!("\r\n{word}\r\n")));
+        assert!(said && !log.contains("\r\ndefault\r\n") && log.starts_with("*1\r\n"), "{log}");
+    }
+    // What is carried out for the next user is that one's.
+    assert_eq!(cluster.ask_as(0, ANN, "AUTH bob x"), "+OK\r\n");
+    cluster.ask_as(0, ANN, "EVAL \"return redis.pcall('get', 'other')\" 0");
+    assert!(cluster.ask(0, "ACL LOG 1").contains("\r\nbob\r\n"));
+}
