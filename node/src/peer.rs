@@ -1,6 +1,7 @@
 //! Messages between nodes, as bytes. One frame of `wire` carries one of them.
 
 pub(crate) mod carried;
+mod changes;
 mod coding;
 mod ping;
 mod protocol;
@@ -14,6 +15,8 @@ use crate::entry::{Kind, Life};
 use crate::image::Ending;
 use crate::step_over::Said;
 use crate::subscriptions::feeds::Stamped;
+use crate::subscriptions::pages::PageQuestion;
+use crate::subscriptions::walk::Page;
 use crate::testimony::SignedClaim;
 use carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
 pub(crate) use ping::{PartitionNews, Ping, ToldRoom};
@@ -109,6 +112,17 @@ pub(crate) enum PeerMessage {
         feed: u64,
         after: Revision,
         records: Vec<Stamped>,
+    },
+    /// "Tell me stored keys": see [`crate::subscriptions::pages`].
+    WantPage {
+        partition: PartitionId,
+        question: Box<PageQuestion>,
+    },
+    /// Stored keys.
+    Page {
+        partition: PartitionId,
+        ticket: u64,
+        page: Box<Page>,
     },
     /// "At which position may I serve the reads that I have?" With the ballot for which the asking replica vouches ([`paxos::confirm`]).
     ReadIndex {
@@ -242,6 +256,8 @@ impl PeerMessage {
             | PeerMessage::Feed { partition, .. }
             | PeerMessage::FollowChanges { partition, .. }
             | PeerMessage::FedChanges { partition, .. }
+            | PeerMessage::WantPage { partition, .. }
+            | PeerMessage::Page { partition, .. }
             | PeerMessage::ReadIndex { partition, .. }
             | PeerMessage::ReadIndexReply { partition, .. }
             | PeerMessage::CopiesQuestion { partition, .. }

@@ -17,6 +17,8 @@ const NODE_PROBES: &[&str] = &[
     "subscriptions: changes told by another node",
     "subscriptions: a feed has begun anew",
     "subscriptions: a feed that nobody waits for",
+    "subscriptions: stored keys told by another node",
+    "subscriptions: too many wait for stored keys",
     "subscriptions: a gap told",
     "subscriptions: one fell behind",
     "subscriptions: one is live",

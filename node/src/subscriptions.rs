@@ -25,15 +25,16 @@ mod delivery;
 pub(crate) mod feeding;
 pub(crate) mod feeds;
 pub(crate) mod filter;
-mod frames;
+pub(crate) mod frames;
 pub(crate) mod glue;
 mod index;
 mod opening;
+pub(crate) mod pages;
 mod ring;
 mod size;
 pub(crate) mod token;
 mod waiting;
-mod walk;
+pub(crate) mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -318,9 +319,10 @@ impl Subscriptions {
         places.into_iter().flatten().map(|place| place.partition).collect()
     }
 
-    /// Whether a subscription is being told what is there, or is to be.
-    fn is_walking(&self, id: SubscriptionId) -> bool {
-        self.all.get(&id).is_some_and(|subscription| subscription.places.iter().any(|place| place.walk.is_some()))
+    /// What a subscription wants, if it is being told what is there, or is to be.
+    fn walked(&self, id: SubscriptionId) -> Option<Arc<Filter>> {
+        let subscription = self.all.get(&id)?;
+        subscription.places.iter().any(|place| place.walk.is_some()).then(|| Arc::clone(&subscription.filter))
     }
 
     /// A subscription, for its client: number, state, token, and what it is for.
@@ -361,13 +363,22 @@ impl Subscriptions {
 
     /// True if there is something to be told in the next turn.
     pub(crate) fn goes_on(&self) -> bool {
-        let is_walking = self.walk_left > 0 && !self.walkers.is_empty();
+        let is_walking = self.walk_left > 0 && (!self.walkers.is_empty() || self.feeds.pages.are_wanted());
         is_walking || !self.waiting.behind.is_empty() || !self.dirty.is_empty() || self.feeds.goes_on()
     }
 
     /// True if there may be something to be told, in the next turn or a later one.
     pub(crate) fn has_work(&self) -> bool {
-        self.goes_on() || !self.walkers.is_empty() || !self.waiting.later.is_empty() || !self.untold.is_empty()
+        self.goes_on()
+            || !self.walkers.is_empty()
+            || self.feeds.pages.are_wanted()
+            || !self.waiting.later.is_empty()
+            || !self.untold.is_empty()
+    }
+
+    /// True if no other node is told changes or stored keys here.
+    pub(crate) fn is_followed_by_nobody(&self) -> bool {
+        self.feeds.followed().next().is_none() && !self.feeds.pages.are_wanted()
     }
 
     /// True if nobody subscribes.

@@ -235,6 +235,10 @@ impl Node {
             PeerMessage::FedChanges { feed, after, records, .. } => {
                 subscriptions::feeding::on_fed(self, g, (from, feed), after, records);
             }
+            PeerMessage::WantPage { question, .. } => {
+                subscriptions::feeding::on_page_wanted(self, g, from, *question);
+            }
+            PeerMessage::Page { ticket, page, .. } => subscriptions::feeding::on_page(self, g, ticket, *page),
             PeerMessage::ReadIndex { ticket, vouches, .. } => self.on_read_index(g, from, ticket, vouches),
             PeerMessage::CopiesQuestion { position, .. } => self.groups[g].copies.ask(from, position),
             PeerMessage::Copies { ballot, copies, .. } if self.may_lead(g, from, ballot) => {

@@ -1,14 +1,13 @@
 //! What nodes say to each other where one of them has no state of a partition to answer from ([`crate::elsewhere`]), as bytes.
 
-use base::{Position, Revision, WallTime};
+use base::{Position, Revision};
 use bytes::Bytes;
 use data::apply::Published;
-use data::{After, Blob, Change, ChangeKind, ChangeRecord, Class, Reply};
+use data::{Blob, Change, ChangeKind, Class, Reply};
 use wire::{Malformed, Reader, Writer};
 
 use crate::notifications::{class_of_letter, letter_of};
 use crate::router::ReadKind;
-use crate::subscriptions::feeds::Stamped;
 
 /// A read on its way to a node that has the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,7 +174,7 @@ impl Outcome {
     }
 }
 
-const CHANGE_KINDS: [ChangeKind; 6] = [
+pub(super) const CHANGE_KINDS: [ChangeKind; 6] = [
     ChangeKind::Set,
     ChangeKind::Deadline,
     ChangeKind::Deleted,
@@ -226,58 +225,6 @@ impl FedEntry {
     }
 }
 
-/// Writes changes with what they leave behind.
-pub(super) fn encode_records(records: &[Stamped], w: &mut Writer<'_>) {
-    w.count(records.len());
-    for (stamp, record) in records {
-        w.u64(*stamp);
-        w.u8(CHANGE_KINDS.iter().position(|kind| *kind == record.kind).unwrap_or_default() as u8);
-        w.revision(record.revision);
-        w.bool(record.is_new);
-        w.bytes(&record.event);
-        w.bytes(&record.key);
-        w.option(record.deadline, |w, deadline| w.u64(deadline.0));
-        match &record.after {
-            After::Gone => w.u8(0),
-            After::Omitted => w.u8(1),
-            After::String(bytes) => {
-                w.u8(2);
-                w.bytes(bytes);
-            }
-            After::Json(text) => {
-                w.u8(3);
-                w.bytes(text);
-            }
-            After::Effect(words) => {
-                w.u8(4);
-                w.count(words.len());
-                words.iter().for_each(|word| w.bytes(word));
-            }
-        }
-    }
-}
-
-/// Reads what [`encode_records`] has written.
-pub(super) fn decode_records(r: &mut Reader<'_>) -> Result<Vec<Stamped>, Malformed> {
-    let blob = |r: &mut Reader<'_>| Ok(Blob::new(r.slice()?));
-    let one = |r: &mut Reader<'_>| {
-        let stamp = r.u64()?;
-        let kind = *CHANGE_KINDS.get(usize::from(r.u8()?)).ok_or(Malformed)?;
-        let (revision, is_new, event, key) = (r.revision()?, r.bool()?, blob(r)?, blob(r)?);
-        let deadline = r.option(|r| r.u64().map(WallTime))?;
-        let after = match r.u8()? {
-            0 => After::Gone,
-            1 => After::Omitted,
-            2 => After::String(blob(r)?),
-            3 => After::Json(blob(r)?),
-            4 => After::Effect((0..r.count(1)?).map(|_| blob(r)).collect::<Result<_, _>>()?),
-            _ => return Err(Malformed),
-        };
-        Ok((stamp, ChangeRecord { revision, kind, event, key, is_new, deadline, after }))
-    };
-    (0..r.count(15)?).map(|_| one(r)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use base::versions::NEWEST;
@@ -320,26 +267,6 @@ mod tests {
             events: vec![(Class::Expired, "expired".to_owned(), Blob::new(b"k"))],
             own: 1,
         };
-        let record = |after| ChangeRecord {
-            revision: Revision(9),
-            kind: ChangeKind::Deadline,
-            event: Blob::new(b"expire"),
-            key: Blob::new(b"k"),
-            is_new: true,
-            deadline: Some(WallTime(5)),
-            after,
-        };
-        let afters = [
-            After::Gone,
-            After::Omitted,
-            After::String(Blob::new(b"v")),
-            After::Json(Blob::new(b"{}")),
-            After::Effect(vec![Blob::new(b"hset"), Blob::new(b"")]),
-        ];
-        let (nothing, key) = (Blob::new(b""), Blob::new(b""));
-        let shortest =
-            ChangeRecord { revision: Revision(0), event: nothing, key, deadline: None, ..record(After::Gone) };
-        let records: Vec<Stamped> = afters.map(|after| (1 << 60, record(after))).into();
         let carry_for =
             |vouches| PeerMessage::CarryFor { partition, asker: NodeId(6), ticket, vouches, reads: vec![read.clone()] };
         let messages = [
@@ -352,9 +279,6 @@ mod tests {
             PeerMessage::Outlived { partition, life, by: Life { boot: 5, ..life } },
             PeerMessage::Follow { partition, feed: 3 },
             PeerMessage::Feed { partition, feed: 3, after: Position(1), until: Position(3), entries: vec![entry] },
-            PeerMessage::FollowChanges { partition, feed: 3, after: Revision(7) },
-            PeerMessage::FedChanges { partition, feed: 3, after: Revision(8), records },
-            PeerMessage::FedChanges { partition, feed: 3, after: Revision(8), records: vec![(0, shortest)] },
         ];
         for message in messages {
             let mut bytes = Vec::new();

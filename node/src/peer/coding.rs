@@ -5,7 +5,8 @@ use base::versions::Feature;
 use bytes::Bytes;
 use wire::{Malformed, Reader, Writer};
 
-use super::carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome, decode_records, encode_records};
+use super::carried::{CarriedAnswer, CarriedRead, FedEntry, Outcome};
+use super::changes::{decode_page, decode_question, decode_records, encode_page, encode_question, encode_records};
 use super::ping::{decode_copies, decode_ping, encode_copies, encode_ping};
 use super::protocol::{decode_paxos, encode_paxos};
 use super::{Forwarded, PeerMessage, Wish};
@@ -50,6 +51,8 @@ const STAND: u8 = 30;
 const SIGNED_CLAIM: u8 = 32;
 const FOLLOW_CHANGES: u8 = 33;
 const FED_CHANGES: u8 = 34;
+const WANT_PAGE: u8 = 35;
+const PAGE: u8 = 36;
 
 impl PeerMessage {
     /// Its bytes on a link of that version.
@@ -141,6 +144,17 @@ impl PeerMessage {
                 w.u64(*feed);
                 w.revision(*after);
                 encode_records(records, &mut w);
+            }
+            PeerMessage::WantPage { partition, question } => {
+                w.u8(WANT_PAGE);
+                w.partition(*partition);
+                encode_question(question, &mut w);
+            }
+            PeerMessage::Page { partition, ticket, page } => {
+                w.u8(PAGE);
+                w.partition(*partition);
+                w.u64(*ticket);
+                encode_page(page, &mut w);
             }
             PeerMessage::ReadIndex { partition, ticket, vouches } => {
                 let vouches = vouches.filter(|_| Feature::VouchingQuestions.is_in(version));
@@ -300,6 +314,13 @@ impl PeerMessage {
             FED_CHANGES if Feature::FedChanges.is_in(version) => {
                 let (partition, feed, after) = (r.partition()?, r.u64()?, r.revision()?);
                 PeerMessage::FedChanges { partition, feed, after, records: decode_records(&mut r)? }
+            }
+            WANT_PAGE if Feature::FedChanges.is_in(version) => {
+                PeerMessage::WantPage { partition: r.partition()?, question: Box::new(decode_question(&mut r)?) }
+            }
+            PAGE if Feature::FedChanges.is_in(version) => {
+                let (partition, ticket) = (r.partition()?, r.u64()?);
+                PeerMessage::Page { partition, ticket, page: Box::new(decode_page(&mut r)?) }
             }
             READ_INDEX => PeerMessage::ReadIndex { partition: r.partition()?, ticket: r.u64()?, vouches: None },
             VOUCHING_READ_INDEX if Feature::VouchingQuestions.is_in(version) => {

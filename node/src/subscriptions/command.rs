@@ -289,7 +289,8 @@ fn begin(node: &mut Node, session: &mut Session, asked: Asked) {
         let Some(g) = place_of(&node.groups, *partition) else { return node.refuse_without_group(session) };
         // One that is told a gap at once is told what is there next.
         let needs_state = asked.with_state || (asked.is_of_another && asked.restates);
-        if node.groups[g].elsewhere.is_some() && !feeding::may_begin(node, needs_state) {
+        if node.groups[g].elsewhere.is_some() && !feeding::may_begin(node, Some(&asked.filter).filter(|_| needs_state))
+        {
             let failure = node.who_has(g);
             return node.refuse(session, &failure);
         }

@@ -10,7 +10,7 @@ use super::frames::{self, Reason};
 use super::index::{Index, Listener};
 use super::ring::Missed;
 use super::token::Token;
-use super::walk::{Outcome, Walk};
+use super::walk::{Fetch, Outcome, Walk};
 use super::{NoRoom, PROGRESS_EVERY, Place, SHARES, Sink, States, Subscription, SubscriptionId, Subscriptions, Told};
 use crate::door::Planted;
 
@@ -66,6 +66,7 @@ impl Subscriptions {
             let Some(next) = self.walkers.pop() else { break };
             self.go_on((next, true), (sink, states), &mut records, &mut told);
         }
+        self.walk_for_others(states, walk_until);
         let behind = (Bound::Excluded(self.untold_hand), Bound::Unbounded);
         let untold = self.untold.range(behind).chain(self.untold.range(..=self.untold_hand));
         let untold: Vec<SubscriptionId> = untold.copied().take(TURN_ASKED_AGAIN_MAX).collect();
@@ -197,10 +198,15 @@ impl Subscriptions {
         if let Some(reason) = place.gap {
             let from = place.at;
             let to = self.rings.head(partition).unwrap_or(from);
-            let is_there = states.tree(partition).is_some();
+            let is_there = states.tree(partition).is_some() || self.is_walked_elsewhere(partition, &filter);
             return self.tell_gap(waiting, protocol, ((from, to), reason), (sink, is_there), told);
         }
-        if place.walk.as_ref().is_some_and(Walk::is_at_start) {
+        if matches!(&place.walk, Some(Walk { fetch: Fetch::Asked(_), .. })) {
+            // It goes on when the answer comes, or its time is up.
+            return;
+        }
+        let page_at = place.walk.as_ref().and_then(Walk::page_revision);
+        if page_at.is_none() && place.walk.as_ref().is_some_and(Walk::is_at_start) {
             // Whatever has changed so far, the walk will bring it.
             place.at = self.rings.head(partition).unwrap_or(place.at);
         }
@@ -221,14 +227,15 @@ impl Subscriptions {
             Some(Missed::Gone { floor }) => {
                 let reason = if place.was_full { Reason::TooSlow } else { Reason::Retention };
                 let span = (place.at, floor);
-                let is_there = states.tree(partition).is_some();
+                let is_there = states.tree(partition).is_some() || self.is_walked_elsewhere(partition, &filter);
                 return self.tell_gap(waiting, protocol, (span, reason), (sink, is_there), told);
             }
         }
         let Ok(fitting) = self.rings.after(partition, place.at) else { return };
         let (mut looked, mut refused) = (0, None);
         for recorded in fitting {
-            if looked >= RECORDS_AT_ONCE || told.is_enough() {
+            let is_behind_page = page_at.is_some_and(|at| recorded.record.revision > at);
+            if looked >= RECORDS_AT_ONCE || told.is_enough() || is_behind_page {
                 break;
             }
             let mut work = 0;
@@ -266,7 +273,28 @@ impl Subscriptions {
             return self.waiting.put_off(waiting, connection, why);
         }
         let mut is_at_head = self.rings.head(partition) == Some(at) && !is_over;
-        if is_at_head && place.walk.is_some() {
+        if let Some(page_at) = page_at.filter(|_| !is_over) {
+            if at < page_at && is_at_head {
+                // This node was not told yet what has changed until then.
+                return self.waiting.later.push_back(waiting);
+            }
+            if at >= page_at {
+                match self.tell_page(waiting, at, sink, told) {
+                    Outcome::AtEnd | Outcome::More => {}
+                    Outcome::Refused(why) => return self.waiting.put_off(waiting, connection, why),
+                    Outcome::Undecided => is_at_head = false,
+                }
+            }
+            let Some(place) = self.all.get_mut(&id).and_then(|it| it.place_mut(partition)) else { return };
+            if place.walk.is_some() {
+                return self.waiting.behind.push_back(waiting);
+            }
+        } else if is_at_head && place.walk.is_some() && states.tree(partition).is_none() {
+            return match self.ask_page(waiting) {
+                true => {}
+                false => self.waiting.later.push_back(waiting),
+            };
+        } else if is_at_head && place.walk.is_some() {
             // Of a state with changes that are not in the ring this cannot be told.
             let Some(tree) = states.tree(partition).filter(|tree| tree.revision() == at) else {
                 return self.waiting.later.push_back(waiting);
@@ -354,12 +382,16 @@ impl Subscriptions {
         true
     }
 
+    /// A tick: walks may go on. What they have taken too much is taken off.
+    pub(super) fn refill(&mut self) {
+        let each = i64::try_from(self.settings.walk_work_per_tick).unwrap_or(i64::MAX);
+        self.walk_left = self.walk_left.saturating_add(each).min(each);
+    }
+
     /// A tick: tells the next ones of so many parts of all how far they are, those that are live.
     pub(crate) fn tell_progress(&mut self, now: Time, part: usize, sink: &mut impl Sink) -> usize {
         self.now = now;
-        // What they have taken too much is taken off.
-        let each = i64::try_from(self.settings.walk_work_per_tick).unwrap_or(i64::MAX);
-        self.walk_left = self.walk_left.saturating_add(each).min(each);
+        self.refill();
         let count = self.all.len().div_ceil(part);
         let behind = self.all.range(SubscriptionId(self.hand.0 + 1)..).chain(self.all.range(..=self.hand));
         let next: Vec<SubscriptionId> = behind.map(|(id, _)| *id).take(count).collect();

@@ -4,7 +4,10 @@ use base::versions::Feature;
 use base::{NodeId, Revision};
 
 use super::feeds::{Answer, Question, Stamped, Taken};
-use super::glue;
+use super::filter::Filter;
+use super::pages::PageQuestion;
+use super::walk::Page;
+use super::{glue, pages};
 use crate::node::{Node, place_of};
 use crate::peer::PeerMessage;
 
@@ -97,7 +100,36 @@ pub(crate) fn came_home(node: &mut Node, g: usize) {
     }
 }
 
+/// A node without a state wants stored keys.
+pub(crate) fn on_page_wanted(node: &mut Node, g: usize, peer: NodeId, question: PageQuestion) {
+    let partition = node.groups[g].id();
+    if node.groups[g].elsewhere.is_some() || !pages::may_be(&question.filter) {
+        return;
+    }
+    if !node.subscriptions.feeds.pages.want(peer, partition, question) {
+        node.probe("subscriptions: too many wait for stored keys");
+    }
+}
+
+/// Another node has told stored keys.
+pub(crate) fn on_page(node: &mut Node, g: usize, ticket: u64, page: Page) {
+    let partition = node.groups[g].id();
+    if node.subscriptions.take_page(partition, ticket, page) {
+        node.probe("subscriptions: stored keys told by another node");
+    }
+}
+
+/// Sends questions for stored keys, and answers to such.
+pub(super) fn send_pages(node: &mut Node) {
+    for (to, partition, question) in node.subscriptions.feeds.pages.take_questions() {
+        node.send(to, &PeerMessage::WantPage { partition, question: Box::new(question) });
+    }
+    for (to, partition, ticket, page) in node.subscriptions.feeds.pages.take_answers() {
+        node.send(to, &PeerMessage::Page { partition, ticket, page: Box::new(page) });
+    }
+}
+
 /// Whether a subscription of this node may begin in a partition of which it has no state.
-pub(super) fn may_begin(node: &Node, with_state: bool) -> bool {
-    !with_state && node.has(Feature::FedChanges)
+pub(super) fn may_begin(node: &Node, needs_state: Option<&Filter>) -> bool {
+    node.has(Feature::FedChanges) && needs_state.is_none_or(pages::may_be)
 }

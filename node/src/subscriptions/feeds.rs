@@ -18,14 +18,15 @@ use std::time::Duration;
 use base::{NodeId, PartitionId, Revision, Time};
 use data::ChangeRecord;
 
+use super::pages::Pages;
 use super::ring::Missed;
-use super::{Reason, Subscriptions};
+use super::{Reason, Subscriptions, pages};
 use crate::door::Planted;
 
 /// How often a feed is asked for; it ends where it has not been for four times as long.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A source of which nothing was heard for so long is left.
-const SILENT: Duration = Duration::from_secs(2);
+pub(super) const SILENT: Duration = Duration::from_secs(2);
 /// A ring is fetched from an earlier place at the most so often.
 const FETCH_EVERY: Duration = Duration::from_secs(1);
 /// So many bytes a source sends for each question.
@@ -76,6 +77,7 @@ pub(super) struct Feeds {
     /// Partitions in which a follower may be told something.
     dirty: BTreeSet<PartitionId>,
     last: u64,
+    pub pages: Pages,
 }
 
 /// "Tell me what comes behind this."
@@ -171,6 +173,17 @@ impl Feeds {
         }
     }
 
+    /// The node that tells the changes of a partition, if it does.
+    pub(super) fn source(&self, partition: PartitionId) -> Option<NodeId> {
+        self.following.get(&partition).filter(|it| it.is_heard).map(|it| it.source)
+    }
+
+    /// Another number.
+    pub(super) fn number(&mut self) -> u64 {
+        self.last = self.last.wrapping_add(1);
+        self.last
+    }
+
     pub(super) fn is_following(&self, partition: PartitionId) -> bool {
         self.following.contains_key(&partition)
     }
@@ -209,6 +222,7 @@ impl Subscriptions {
     pub(crate) fn questions(&mut self, now: Time, wanted: &[(PartitionId, Vec<NodeId>)]) -> Vec<Question> {
         self.now = now;
         self.feeds.expire(now);
+        self.give_up_pages();
         let is_wanted =
             |partition: &PartitionId| wanted.binary_search_by_key(partition, |(partition, _)| *partition).is_ok();
         self.feeds.following.retain(|partition, _| is_wanted(partition));
@@ -302,7 +316,7 @@ impl Subscriptions {
             let before = std::mem::replace(&mut head, record.revision);
             self.recorded(partition, (before, stamp), vec![record]);
         }
-        let question = asks.then(|| Question { to: source, partition, feed, after: head });
+        let question = asks.then_some(Question { to: source, partition, feed, after: head });
         if let Some(following) = self.feeds.following.get_mut(&partition).filter(|_| asks) {
             (following.asked_at, following.bytes) = (now, 0);
         }
@@ -359,10 +373,10 @@ impl Subscriptions {
         self.feeds.end(partition);
         let Some(watched) = self.watched.get(&partition) else { return };
         for id in &watched.subscribers {
-            let Some(place) = self.all.get_mut(id).and_then(|subscription| subscription.place_mut(partition)) else {
-                continue;
-            };
-            if place.walk.is_some() {
+            let Some(subscription) = self.all.get_mut(id) else { continue };
+            let is_told_elsewhere = pages::may_be(&subscription.filter);
+            let Some(place) = subscription.place_mut(partition) else { continue };
+            if place.walk.is_some() && !is_told_elsewhere {
                 place.gap.get_or_insert(Reason::Moved);
                 self.waiting.behind.push_back((*id, partition));
             }

@@ -124,6 +124,14 @@ impl Default for Filter {
     }
 }
 
+/// By their words, which make the rest.
+impl PartialEq for Filter {
+    fn eq(&self, other: &Filter) -> bool {
+        let what = |of: &Filter| (of.all, of.kinds, of.keys.len(), of.prefixes.len(), of.patterns.len());
+        what(self) == what(other) && self.words().eq(other.words())
+    }
+}
+
 impl Filter {
     /// No key can fit.
     pub(crate) fn is_empty(&self) -> bool {

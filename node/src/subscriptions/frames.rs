@@ -9,7 +9,7 @@
 //! ```
 
 use base::{PartitionId, Revision, WallTime};
-use data::{After, Record};
+use data::{After, Blob, Record};
 use wire::{Protocol, ReplyWriter};
 
 use super::SubscriptionId;
@@ -124,37 +124,61 @@ fn left(writer: &mut ReplyWriter<'_>, (after, with_values): (&After, bool), dead
     flags.iter().for_each(|flag| writer.bulk(flag.as_bytes()));
 }
 
+/// A stored key, as subscribers are told it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stored {
+    pub key: Blob,
+    /// That of its last change.
+    pub revision: Revision,
+    pub type_name: Blob,
+    pub deadline: Option<WallTime>,
+    /// None where values are not wanted.
+    pub after: Option<After>,
+}
+
+impl Stored {
+    pub(crate) fn new(key: &[u8], record: &Record, after: Option<After>) -> Stored {
+        Stored {
+            key: Blob::new(key),
+            revision: record.revision,
+            type_name: Blob::new(record.value.type_name().as_bytes()),
+            deadline: record.deadline(),
+            after,
+        }
+    }
+
+    /// About so many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let after = match &self.after {
+            None | Some(After::Gone | After::Omitted) => 0,
+            Some(After::String(bytes) | After::Json(bytes)) => bytes.len(),
+            Some(After::Effect(words)) => words.iter().map(|word| word.len() + 4).sum(),
+        };
+        64 + self.key.len() + after
+    }
+}
+
 /// `dictum.state`: a key that is there.
-pub(crate) fn state(
-    protocol: Protocol,
-    id: SubscriptionId,
-    partition: PartitionId,
-    (key, record): (&[u8], &Record),
-    after: Option<&After>,
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(128 + key.len());
+pub(crate) fn state(protocol: Protocol, id: SubscriptionId, partition: PartitionId, stored: &Stored) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128 + stored.key.len());
     let mut writer = ReplyWriter::new(&mut bytes, protocol);
     writer.push(4);
     writer.bulk(b"dictum.state");
     writer.integer(number(id.0));
-    state_body(&mut writer, partition, (key, record), after);
+    state_body(&mut writer, partition, stored);
     bytes
 }
 
-/// What stands behind the subscription's number. `after`: none if values are not wanted.
-pub(crate) fn state_body(
-    writer: &mut ReplyWriter<'_>,
-    partition: PartitionId,
-    (key, record): (&[u8], &Record),
-    after: Option<&After>,
-) {
+/// What stands behind the subscription's number.
+pub(crate) fn state_body(writer: &mut ReplyWriter<'_>, partition: PartitionId, stored: &Stored) {
+    let Stored { key, revision, type_name, deadline, after } = stored;
     writer.array(2);
     writer.integer(i64::from(partition.index));
-    writer.integer(number(record.revision.0));
+    writer.integer(number(revision.0));
     writer.array(5);
-    writer.bulk(record.value.type_name().as_bytes());
+    writer.bulk(type_name);
     writer.bulk(key);
-    left(writer, (after.unwrap_or(&After::Omitted), after.is_some()), record.deadline(), false);
+    left(writer, (after.as_ref().unwrap_or(&After::Omitted), after.is_some()), *deadline, false);
 }
 
 /// `dictum.live`, or `dictum.progress`.

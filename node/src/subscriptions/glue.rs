@@ -10,7 +10,7 @@ use bytes::Bytes;
 use data::{ChangeKind, Failure, KeyRef, Record, Reply, Tree, value_as_told};
 use wire::{Protocol, ReplyWriter};
 
-use super::frames::{self, Bodies, Reason, number};
+use super::frames::{self, Bodies, Reason, Stored, number};
 use super::token::history;
 use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink, States, feeding};
 use crate::council::COUNCIL;
@@ -140,6 +140,7 @@ pub(crate) fn tell(node: &mut Node) {
     let now = node.now.time;
     let Node { subscriptions, sessions, dirty, groups, .. } = node;
     let told = subscriptions.tell(now, &mut Connections { sessions, dirty }, groups);
+    feeding::send_pages(node);
     let counts = [
         (told.keys, "subscriptions: keys that are there told"),
         (told.walked, "subscriptions: all of a partition that is there was told"),
@@ -183,7 +184,8 @@ pub(crate) fn tick(node: &mut Node) {
     knows_history(node);
     feeding::tick(node);
     if node.subscriptions.is_empty() {
-        return;
+        // Others may want stored keys.
+        return node.subscriptions.refill();
     }
     let parts = (PROGRESS_EVERY.as_millis() / TICK_EVERY.as_millis()) as usize;
     let now = node.now.time;
@@ -258,13 +260,13 @@ pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, ans
 /// Begins the subscription that waits for a slot, and answers its client.
 pub(super) fn open(node: &mut Node, waiting: (ConnectionId, u64), revisions: &[Option<Revision>]) -> Reply {
     let Some((id, token)) = node.subscriptions.open(waiting, revisions) else { return Reply::Nil };
-    let with_state = node.subscriptions.is_walking(id);
+    let walked = node.subscriptions.walked(id);
     node.probe("subscriptions: one begun");
     for partition in node.subscriptions.partitions_of(id) {
         match place_of(&node.groups, partition) {
             Some(g) if node.groups[g].elsewhere.is_none() => begin(node, g),
             // Others tell its changes.
-            Some(_) if feeding::may_begin(node, with_state) => {}
+            Some(_) if feeding::may_begin(node, walked.as_deref()) => {}
             // This node has given it up meanwhile.
             _ => node.subscriptions.cannot_go_on(id, partition, Reason::Moved),
         }
@@ -329,7 +331,7 @@ impl StoredKey {
         let mut message = Vec::new();
         let (after, _) = value_as_told(tree, record, STATE_VALUE_BYTES_MAX);
         let mut writer = ReplyWriter::new(&mut message, Protocol::Resp3);
-        frames::state_body(&mut writer, partition, (key, record), Some(&after));
+        frames::state_body(&mut writer, partition, &Stored::new(key, record, Some(after)));
         StoredKey { key: key.to_vec(), revision: record.revision, message }
     }
 }

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use base::limits::STATE_VALUE_BYTES_MAX;
 use base::{PartitionId, Revision};
-use data::{ChangeKind, ChangeRecord, KeyRef, Record, StoreKey, Tree, value_as_told};
+use data::{Blob, ChangeKind, ChangeRecord, KeyRef, Record, StoreKey, Tree, value_as_told};
 use wire::Protocol;
 
 use super::filter::{Filter, Fit};
-use super::frames::{self, Reason};
+use super::frames::{self, Reason, Stored};
 use super::waiting::PlacesOfConnections;
 use super::{NoRoom, Sink, SubscriptionId, Subscriptions, Told};
 use crate::door::{ConnectionId, Planted};
@@ -31,6 +31,8 @@ use crate::routing::index_of_slot;
 const KEY_WORK: u64 = 100;
 /// So many bytes of a message cost one unit.
 const BYTES_PER_UNIT: u64 = 16;
+/// So many bytes a page has, and one key more.
+const PAGE_BYTES: usize = 128 << 10;
 
 /// How far a subscription has come among the keys of a partition.
 #[derive(Debug)]
@@ -39,6 +41,41 @@ pub(super) struct Walk {
     last: Option<StoreKey>,
     /// The keys that were named, and of these the ones of this partition that are not told yet. None: all keys are walked over.
     named: Option<(Arc<[StoreKey]>, Range<usize>)>,
+    /// The next part, where another node tells it.
+    pub fetch: Fetch,
+}
+
+/// How far a part is that another node tells: see `pages.rs`.
+#[derive(Debug, Default)]
+pub(super) enum Fetch {
+    /// It was not asked for.
+    #[default]
+    Idle,
+    /// It was, under this number.
+    Asked(u64),
+    Got(Box<Page>),
+}
+
+/// A part of the stored keys of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Page {
+    /// They are as they were at this revision.
+    pub revision: Revision,
+    pub stored: Vec<Stored>,
+    /// The last key that the walk has come by; none if it has come by none.
+    pub last: Option<Blob>,
+    pub ends: Ends,
+}
+
+/// How a page ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ends {
+    /// There are more.
+    More,
+    /// There are no more keys.
+    AtEnd,
+    /// It would cost too much to find out whether a key is wanted.
+    Undecided,
 }
 
 /// The outcome of a part of a walk.
@@ -63,7 +100,63 @@ impl Walk {
             let end = keys.partition_point(|key| index(key) <= partition.index);
             (Arc::clone(keys), first..end)
         });
-        Walk { last: None, named }
+        Walk { last: None, named, fetch: Fetch::Idle }
+    }
+
+    /// Behind a key.
+    pub(super) fn behind(filter: &Filter, partition: PartitionId, partitions: u16, last: Option<&Blob>) -> Walk {
+        let mut walk = Walk::new(filter, partition, partitions);
+        walk.come_to(last);
+        walk
+    }
+
+    /// Everything up to this key is told.
+    pub(super) fn come_to(&mut self, last: Option<&Blob>) {
+        let Some(last) = last.map(|last| StoreKey::new(last)) else { return };
+        if let Some((keys, places)) = &mut self.named {
+            places.start = places.start.max(keys.partition_point(|key| *key <= last)).min(places.end);
+        }
+        self.last = Some(last);
+    }
+
+    /// The last key that was told.
+    pub(super) fn last(&self) -> Option<&Blob> {
+        self.last.as_ref().map(|last| &last.key)
+    }
+
+    /// At which revision a part is that is there to be told.
+    pub(super) fn page_revision(&self) -> Option<Revision> {
+        match &self.fetch {
+            Fetch::Got(page) => Some(page.revision),
+            Fetch::Idle | Fetch::Asked(_) => None,
+        }
+    }
+
+    /// A part of the keys, which takes about so much work; and what it took.
+    pub(super) fn page(&mut self, tree: &Tree, filter: &Filter, with_values: bool, work_max: u64) -> (Page, u64) {
+        let (mut work, mut stored, mut bytes) = (0, Vec::new(), 0);
+        let outcome = self.go_on(tree, filter, (&mut work, work_max), |key, record, work| {
+            if bytes >= PAGE_BYTES {
+                return Err(Outcome::More);
+            }
+            let after = with_values.then(|| {
+                let (after, cost) = value_as_told(tree, record, STATE_VALUE_BYTES_MAX);
+                *work += cost;
+                after
+            });
+            let one = Stored::new(key, record, after);
+            let size = one.bytes();
+            *work += size as u64 / BYTES_PER_UNIT;
+            bytes += size;
+            stored.push(one);
+            Ok(())
+        });
+        let ends = match outcome {
+            Outcome::AtEnd => Ends::AtEnd,
+            Outcome::Undecided => Ends::Undecided,
+            Outcome::More | Outcome::Refused(_) => Ends::More,
+        };
+        (Page { revision: tree.revision(), stored, last: self.last().cloned(), ends }, work)
     }
 
     /// Nothing was told yet.
@@ -187,7 +280,7 @@ impl Subscriptions {
                 *work += cost;
                 after
             });
-            let message = frames::state(protocol, id, partition, (key, record), after.as_ref());
+            let message = frames::state(protocol, id, partition, &Stored::new(key, record, after));
             *work += message.len() as u64 / BYTES_PER_UNIT;
             told.send(sink, connection, [&message, &[]]);
             told.keys += 1;

@@ -29,7 +29,8 @@ impl Node {
             && self.large_writes.is_empty()
             && !self.access.lease.has_changes()
             && !self.backups.has_waiting()
-            && self.subscriptions.is_empty();
+            && self.subscriptions.is_empty()
+            && self.subscriptions.is_followed_by_nobody();
         if !self.groups.are_asleep() || !nobody_waits || self.stopping.is_some() || self.step_over.is_active() {
             return None;
         }

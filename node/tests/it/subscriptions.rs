@@ -244,11 +244,51 @@ fn a_node_without_a_copy_is_told_by_those_that_have_one() {
     let keys = hear_keys(&mut again, &mut cluster, 5);
     assert_eq!((keys[0].as_str(), keys[4].as_str()), ("a", "d"), "{keys:?}");
     again.close(&mut cluster);
-    // What is there is told by those that have it.
+    // Patterns are compared where the keys are, so there are not to be many of them.
     let mut refused = Subscriber::new(&mut cluster, away, 3);
-    cluster.say_as(away, SUBSCRIBER, "DICTUM.SUBSCRIBE ALL WITH STATE");
+    let patterns: Vec<String> = (0..65).map(|number| format!("MATCH {number}*")).collect();
+    cluster.say_as(away, SUBSCRIBER, &format!("DICTUM.SUBSCRIBE {} WITH STATE", patterns.join(" ")));
     let told = refused.hear(&mut cluster, 1);
     assert!(told[0].starts_with("NOCOPY this node has no copy of partition 0; these have: "), "{told:?}");
+}
+
+#[test]
+fn what_is_there_is_told_where_there_is_no_copy() {
+    let (mut cluster, away, leads) = with_some_away();
+    for number in 0..300 {
+        assert_eq!(cluster.ask(leads, &format!("SET key:{number} {number}")), "+OK\r\n");
+    }
+    for (words, count) in [
+        ("ALL", 301),
+        ("PREFIX key:1", 111),
+        ("MATCH key:?? KEY key:299", 91),
+        ("KEYS 3 key:7 key:8 none", 2),
+        ("KEY none", 0),
+    ] {
+        let mut subscriber = Subscriber::new(&mut cluster, away, 3);
+        assert_eq!(subscriber.subscribe(&mut cluster, &format!("{words} WITH STATE")), "-");
+        let (mut states, mut number) = (std::collections::BTreeSet::new(), 0);
+        // Keys change while they are told.
+        let mut told: Vec<String> = Vec::new();
+        for passes in 0.. {
+            if told.iter().any(|told| told.starts_with(">dictum.live")) {
+                break;
+            }
+            assert!(passes < 5_000, "{words}: {} told", told.len());
+            cluster.say(leads, format!("SET key:{number} changed\r\n").as_bytes());
+            number = (number + 1) % 300;
+            cluster.pass();
+            cluster.heard(leads, CLIENT);
+            subscriber.heard.extend(values(&mut cluster, away, SUBSCRIBER).iter().map(plain));
+            told = subscriber.heard.clone();
+        }
+        for told in told.iter().filter(|told| told.starts_with(">dictum.state")) {
+            let key = told.split("[string ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a key");
+            assert!(states.insert(key.to_owned()), "{key} was told twice");
+        }
+        assert_eq!(states.len(), count, "{words}: {told:?}");
+        subscriber.close(&mut cluster);
+    }
 }
 
 #[test]

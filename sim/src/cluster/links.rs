@@ -45,16 +45,19 @@ impl<N: Door> Cluster<N> {
         self.trace.event(now, [8, u64::from(one.0), u64::from(other.0), generation], || {
             format!("link {} - {} is up", name_of(one), name_of(other))
         });
+        let (low, high) = (one.min(other), one.max(other));
+        // As the owner of a node has it: the old link ends before anything is heard of the new one.
+        for (node, peer) in
+            [(low, high, unheard[0]), (high, low, unheard[1])].into_iter().filter_map(|it| it.2.then_some((it.0, it.1)))
+        {
+            self.give(node, Happening::PeerDown(peer));
+        }
         for (node, peer, known) in [(one, other, known[0]), (other, one, known[1])] {
             if !known {
                 self.give(node, Happening::Met(peer));
             }
         }
-        let (low, high) = (one.min(other), one.max(other));
-        for (node, peer, unheard) in [(low, high, unheard[0]), (high, low, unheard[1])] {
-            if unheard {
-                self.give(node, Happening::PeerDown(peer));
-            }
+        for (node, peer) in [(low, high), (high, low)] {
             let newest = self.machine(peer).newest;
             let terms = LinkTerms { spoken: spoken.unwrap_or(newest), newest, is_secured: false };
             self.give(node, Happening::PeerUp(peer, terms));

@@ -514,7 +514,7 @@ fn torn_is_damage() {
 
 #[test]
 fn own_time() {
-    is_found_by(Planted::OwnTime, 10, &[Fault::WildClock], "time");
+    is_found_by(Planted::OwnTime, 30, &[Fault::WildClock], "time");
 }
 
 #[test]
