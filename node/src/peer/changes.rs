@@ -9,7 +9,7 @@ use super::carried::CHANGE_KINDS;
 use crate::subscriptions::Subscriptions;
 use crate::subscriptions::feeds::Stamped;
 use crate::subscriptions::frames::Stored;
-use crate::subscriptions::pages::PageQuestion;
+use crate::subscriptions::pages::{PATTERNS_MAX, PageQuestion};
 use crate::subscriptions::walk::{Ends, Page};
 
 fn blob(r: &mut Reader<'_>) -> Result<Blob, Malformed> {
@@ -106,7 +106,11 @@ pub(super) fn decode_question(r: &mut Reader<'_>) -> Result<PageQuestion, Malfor
     let is_long = |word: &Blob| word.len() > KEY_BYTES_MAX;
     let patterns_are_long = patterns.iter().any(|text| text.len() > SUBSCRIPTION_PATTERN_BYTES_MAX);
     let count = keys.len() + prefixes.len() + patterns.len();
-    if count > SUBSCRIPTION_WORDS_MAX || patterns_are_long || keys.iter().chain(&prefixes).any(is_long) {
+    if count > SUBSCRIPTION_WORDS_MAX
+        || patterns.len() > PATTERNS_MAX
+        || patterns_are_long
+        || keys.iter().chain(&prefixes).any(is_long)
+    {
         return Err(Malformed);
     }
     let filter = Subscriptions::filter_of(all, keys, prefixes, &patterns);

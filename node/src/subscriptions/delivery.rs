@@ -60,13 +60,14 @@ impl Subscriptions {
             let Some(next) = self.waiting.behind.pop_front() else { break };
             self.go_on((next, false), (sink, states), &mut records, &mut told);
         }
-        let walk_until = self.walk_left.saturating_sub(TURN_WALK_WORK).max(0);
+        // Half of it is for those whose nodes have no state.
+        self.walk_for_others(states, self.walk_left.saturating_sub(TURN_WALK_WORK / 2).max(0));
+        let walk_until = self.walk_left.saturating_sub(TURN_WALK_WORK / 2).max(0);
         let records_until = records + TURN_RECORDS_MAX / SHARES;
         while self.walk_left > walk_until && !told.is_enough() && records < records_until {
             let Some(next) = self.walkers.pop() else { break };
             self.go_on((next, true), (sink, states), &mut records, &mut told);
         }
-        self.walk_for_others(states, walk_until);
         let behind = (Bound::Excluded(self.untold_hand), Bound::Unbounded);
         let untold = self.untold.range(behind).chain(self.untold.range(..=self.untold_hand));
         let untold: Vec<SubscriptionId> = untold.copied().take(TURN_ASKED_AGAIN_MAX).collect();
@@ -192,13 +193,18 @@ impl Subscriptions {
             Ok(protocol) => protocol,
             Err(why) => {
                 place.was_full |= why == NoRoom::Full;
+                if why == NoRoom::Full
+                    && let Some(walk) = &mut place.walk
+                {
+                    walk.drop_page();
+                }
                 return self.waiting.put_off(waiting, connection, why);
             }
         };
         if let Some(reason) = place.gap {
             let from = place.at;
             let to = self.rings.head(partition).unwrap_or(from);
-            let is_there = states.tree(partition).is_some() || self.is_walked_elsewhere(partition, &filter);
+            let is_there = states.tree(partition).is_some() || self.is_walked_elsewhere(&filter);
             return self.tell_gap(waiting, protocol, ((from, to), reason), (sink, is_there), told);
         }
         if matches!(&place.walk, Some(Walk { fetch: Fetch::Asked(_), .. })) {
@@ -212,7 +218,7 @@ impl Subscriptions {
         }
         let at = place.at;
         let is_gone = matches!(self.rings.after(partition, at).err(), Some(Missed::Gone { .. }));
-        if is_gone && self.reaches_further(partition, at) {
+        if is_gone && states.tree(partition).is_none() && self.reaches_further(partition) {
             return self.waiting.later.push_back(waiting);
         }
         let Some(place) = self.all.get_mut(&id).and_then(|it| it.place_mut(partition)) else { return };
@@ -227,7 +233,7 @@ impl Subscriptions {
             Some(Missed::Gone { floor }) => {
                 let reason = if place.was_full { Reason::TooSlow } else { Reason::Retention };
                 let span = (place.at, floor);
-                let is_there = states.tree(partition).is_some() || self.is_walked_elsewhere(partition, &filter);
+                let is_there = states.tree(partition).is_some() || self.is_walked_elsewhere(&filter);
                 return self.tell_gap(waiting, protocol, (span, reason), (sink, is_there), told);
             }
         }

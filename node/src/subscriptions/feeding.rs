@@ -1,10 +1,13 @@
 //! What the node does for feeds of changes ([`super::feeds`]): it finds nodes that have a state, and carries questions and answers.
 
+use std::collections::BTreeSet;
+
 use base::versions::Feature;
-use base::{NodeId, Revision};
+use base::{NodeId, PartitionId, Revision};
 
 use super::feeds::{Answer, Question, Stamped, Taken};
 use super::filter::Filter;
+use super::frames::Reason;
 use super::pages::PageQuestion;
 use super::walk::Page;
 use super::{glue, pages};
@@ -13,15 +16,21 @@ use crate::peer::PeerMessage;
 
 /// A tick: asks for the changes of partitions of which this node has no state, where somebody wants to be told them.
 pub(super) fn tick(node: &mut Node) {
-    let mut wanted = Vec::new();
-    for partition in node.subscriptions.partitions() {
+    node.subscriptions.feeds.is_on = node.has(Feature::FedChanges);
+    let mut wanted = BTreeSet::new();
+    if node.subscriptions.feeds.is_on {
+        let is_elsewhere = |partition: &PartitionId| {
+            place_of(&node.groups, *partition).is_some_and(|g| node.groups[g].elsewhere.is_some())
+        };
+        wanted = node.subscriptions.partitions().filter(is_elsewhere).collect();
+    }
+    for partition in node.subscriptions.due(node.now.time, &wanted) {
         let Some(g) = place_of(&node.groups, partition) else { continue };
-        if node.groups[g].elsewhere.is_some() && node.has(Feature::FedChanges) {
-            wanted.push((partition, sources(node, g)));
+        let sources = sources(node, g);
+        if let Some(question) = node.subscriptions.question(partition, &sources) {
+            ask(node, question);
         }
     }
-    let questions = node.subscriptions.questions(node.now.time, &wanted);
-    questions.into_iter().for_each(|question| ask(node, question));
 }
 
 /// The nodes that may have a state of a partition.
@@ -39,8 +48,11 @@ fn ask(node: &mut Node, question: Question) {
 
 /// A node without a state wants to be told what changes.
 pub(crate) fn on_follow(node: &mut Node, g: usize, (peer, feed): (NodeId, u64), after: Revision) {
-    if node.groups[g].elsewhere.is_none() {
+    // One that does not hear the leader says nothing, so that the other looks elsewhere.
+    let hears = node.leader_of(g).is_some_and(|(leader, _)| leader == node.config.me || node.is_up(leader));
+    if node.groups[g].elsewhere.is_none() && hears {
         let (partition, now) = (node.groups[g].id(), node.now.time);
+        glue::begin(node, g);
         node.subscriptions.feeds.ask(partition, (peer, feed), after, now);
     }
 }
@@ -90,14 +102,16 @@ pub(super) fn is_told_by_others(node: &Node, g: usize) -> bool {
 /// This node has a state again, and tells its changes from here on.
 pub(crate) fn came_home(node: &mut Node, g: usize) {
     let (partition, revision) = (node.groups[g].id(), node.groups[g].partition.tree.revision());
-    if !node.subscriptions.feeds.is_following(partition) {
-        return;
-    }
     node.subscriptions.stop_following(partition);
-    if node.subscriptions.rings.head(partition).is_none_or(|head| head < revision) {
+    if node.subscriptions.rings.head(partition).is_some_and(|head| head < revision) {
         node.subscriptions.unrecorded(partition);
-        glue::begin(node, g);
     }
+    glue::begin(node, g);
+}
+
+/// The state that this node had was not that of the others: what was told of it says nothing of theirs.
+pub(crate) fn state_was_wrong(node: &mut Node, g: usize) {
+    node.subscriptions.end_partition(node.groups[g].id(), Reason::Moved);
 }
 
 /// A node without a state wants stored keys.
@@ -106,7 +120,8 @@ pub(crate) fn on_page_wanted(node: &mut Node, g: usize, peer: NodeId, question: 
     if node.groups[g].elsewhere.is_some() || !pages::may_be(&question.filter) {
         return;
     }
-    if !node.subscriptions.feeds.pages.want(peer, partition, question) {
+    let now = node.now.time;
+    if !node.subscriptions.feeds.pages.want((peer, partition, question), now) {
         node.probe("subscriptions: too many wait for stored keys");
     }
 }
@@ -130,6 +145,7 @@ pub(super) fn send_pages(node: &mut Node) {
 }
 
 /// Whether a subscription of this node may begin in a partition of which it has no state.
-pub(super) fn may_begin(node: &Node, needs_state: Option<&Filter>) -> bool {
-    node.has(Feature::FedChanges) && needs_state.is_none_or(pages::may_be)
+pub(super) fn may_begin(node: &mut Node, needs_state: Option<&Filter>) -> bool {
+    node.subscriptions.feeds.is_on = node.has(Feature::FedChanges);
+    node.subscriptions.feeds.is_on && needs_state.is_none_or(pages::may_be)
 }

@@ -8,11 +8,14 @@
 //! ```
 //! 1. Changes have numbers without gaps, so this node sees by the number alone whether something is missing. What begins elsewhere than its ring ends begins the ring anew, and
 //!    subscribers find out as ever: each compares its place with the ring's floor.
-//! 2. Each time that this node asks, which it does all the time, the source may send so many bytes more. A source that says nothing for a while is left for another one.
-//! 3. A subscriber may want to go on from before this node's ring. Then the changes behind its place are asked for, once: if the source does not have them either, it is a gap.
+//! 2. Each time that this node asks, which it does all the time, it says how far it has come. So many bytes may be on their way beyond that. A source that says nothing for a while is
+//!    left for another one: one that does not hear the leader, or has not come so far itself, says nothing.
+//! 3. A subscriber may want to go on from before this node's ring. Then everything that the source has is asked for, once: what it does not have either is a gap.
 //! 4. The source keeps recording on, and ends a feed that is not asked for any more.
+//! 5. What this node applies itself, as a replica that is yet to catch up, joins the ring where it fits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use base::{NodeId, PartitionId, Revision, Time};
@@ -27,9 +30,13 @@ use crate::door::Planted;
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A source of which nothing was heard for so long is left.
 pub(super) const SILENT: Duration = Duration::from_secs(2);
-/// A ring is fetched from an earlier place at the most so often.
-const FETCH_EVERY: Duration = Duration::from_secs(1);
-/// So many bytes a source sends for each question.
+/// All that a source has of a partition is fetched at the most so often.
+const FETCH_EVERY: Duration = Duration::from_secs(5);
+/// A state that has come further than the feed waits for it for so long.
+const AHEAD_MAX: Duration = Duration::from_secs(5);
+/// Greatest number of a change: what is beyond it no state has.
+pub(super) const REVISION_MAX: u64 = i64::MAX as u64;
+/// So many bytes a source has on their way to a follower.
 const WINDOW_BYTES: usize = 1 << 20;
 /// So many bytes of records a message has, and one record more.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -48,11 +55,12 @@ struct Following {
     /// When the source said something last, or was chosen.
     heard_at: Time,
     is_heard: bool,
-    /// Everything behind this was asked for.
-    from: Revision,
-    fetched_at: Time,
-    /// Somebody wants to go on from here, which is before the ring.
-    wanted: Option<Revision>,
+    /// What was asked for first.
+    asked_after: Revision,
+    /// Everything that the source has was asked for.
+    has_all: bool,
+    /// Since when this node's own state is ahead of what it was told.
+    behind_since: Cell<Option<Time>>,
     /// Since the last question.
     bytes: usize,
 }
@@ -64,9 +72,17 @@ struct Followed {
     feed: u64,
     /// It was told everything up to here.
     at: Revision,
-    credit: usize,
+    /// What is on its way: up to which change, and how many bytes.
+    under_way: VecDeque<(Revision, usize)>,
     wants_word: bool,
     until: Time,
+}
+
+impl Followed {
+    /// How many bytes more may be sent.
+    fn credit(&self) -> usize {
+        WINDOW_BYTES.saturating_sub(self.under_way.iter().map(|(_, bytes)| bytes).sum())
+    }
 }
 
 /// See the file's head.
@@ -77,6 +93,12 @@ pub(super) struct Feeds {
     /// Partitions in which a follower may be told something.
     dirty: BTreeSet<PartitionId>,
     last: u64,
+    /// Nodes without a state are told changes in this cluster.
+    pub is_on: bool,
+    /// Somebody wants to go on from before the ring.
+    wants_all: BTreeSet<PartitionId>,
+    /// When all was last fetched.
+    fetched: BTreeMap<PartitionId, Time>,
     pub pages: Pages,
 }
 
@@ -141,10 +163,13 @@ impl Feeds {
     pub(super) fn ask(&mut self, partition: PartitionId, (peer, feed): (NodeId, u64), after: Revision, now: Time) {
         let all = self.followed.entry(partition).or_default();
         let until = now + ASK_EVERY * 4;
-        let new = Followed { peer, feed, at: after, credit: WINDOW_BYTES, wants_word: true, until };
+        let new = Followed { peer, feed, at: after, under_way: VecDeque::new(), wants_word: true, until };
         match all.iter_mut().find(|followed| followed.peer == peer) {
             Some(followed) if followed.feed == feed => {
-                (followed.credit, followed.wants_word, followed.until) = (WINDOW_BYTES, true, until);
+                (followed.wants_word, followed.until) = (true, until);
+                while followed.under_way.front().is_some_and(|(upto, _)| *upto <= after) {
+                    followed.under_way.pop_front();
+                }
             }
             Some(followed) => *followed = new,
             None => all.push(new),
@@ -197,86 +222,121 @@ impl Subscriptions {
         is_heard && self.rings.after(partition, from).is_ok()
     }
 
-    /// Whether the state of a partition has come further than what this node is told: nobody would be told what lies between.
-    pub(crate) fn is_fed_less_than(&self, partition: PartitionId, revision: Revision) -> bool {
-        let following = self.feeds.following.get(&partition);
-        let is_heard = following.is_some_and(|it| it.is_heard && self.now.since(it.heard_at) < SILENT);
-        is_heard && self.rings.head(partition).is_some_and(|head| head < revision)
+    /// Whether the state of a partition has come further than what this node is told: nobody would be told what lies between. Not for long: there may be nobody who tells it.
+    pub(crate) fn is_fed_less_than(&self, partition: PartitionId, revision: Revision, now: Time) -> bool {
+        let Some(following) = self.feeds.following.get(&partition) else { return false };
+        if self.rings.head(partition).is_some_and(|head| head >= revision) {
+            following.behind_since.set(None);
+            return false;
+        }
+        let since = following.behind_since.get().unwrap_or(now);
+        following.behind_since.set(Some(since));
+        now.since(since) < AHEAD_MAX
     }
 
-    /// Whether what a subscriber has missed may be had by asking for more than was asked for; it is asked for then.
-    pub(super) fn reaches_further(&mut self, partition: PartitionId, place: Revision) -> bool {
-        let Some(following) = self.feeds.following.get_mut(&partition).filter(|it| place < it.from) else {
+    /// Whether what a subscriber has missed may be had by asking for more than was asked for, at a node without a state; it is asked for then.
+    pub(super) fn reaches_further(&mut self, partition: PartitionId) -> bool {
+        if !self.feeds.is_on {
             return false;
-        };
-        following.wanted = Some(following.wanted.map_or(place, |wanted| wanted.min(place)));
+        }
+        let is_known_to_be_all = |it: &Following| it.has_all && it.is_heard;
+        if self.feeds.following.get(&partition).is_some_and(is_known_to_be_all) {
+            return false;
+        }
+        self.feeds.wants_all.insert(partition);
         true
+    }
+
+    /// What this node's own state has changed joins what it was told, where it fits.
+    pub(super) fn join(
+        &mut self,
+        partition: PartitionId,
+        (before, stamp): (Revision, u64),
+        records: Vec<ChangeRecord>,
+    ) {
+        if self.rings.after(partition, before).is_ok() {
+            self.recorded(partition, (before, stamp), records);
+        }
     }
 
     /// The partition has a state here again, or nobody wants to be told of it.
     pub(super) fn stop_following(&mut self, partition: PartitionId) {
         self.feeds.following.remove(&partition);
+        self.feeds.wants_all.remove(&partition);
     }
 
-    /// A tick: the questions that are due about these partitions, of which this node has no state, each with those who have one. `now` is that of the turn.
-    pub(crate) fn questions(&mut self, now: Time, wanted: &[(PartitionId, Vec<NodeId>)]) -> Vec<Question> {
+    /// A tick: of these partitions, of which this node has no state, those about which a question is due. `now` is that of the turn.
+    pub(crate) fn due(&mut self, now: Time, wanted: &BTreeSet<PartitionId>) -> Vec<PartitionId> {
         self.now = now;
         self.feeds.expire(now);
         self.give_up_pages();
-        let is_wanted =
-            |partition: &PartitionId| wanted.binary_search_by_key(partition, |(partition, _)| *partition).is_ok();
-        self.feeds.following.retain(|partition, _| is_wanted(partition));
-        wanted.iter().filter_map(|(partition, sources)| self.question(*partition, sources)).collect()
+        let Feeds { following, wants_all, fetched, .. } = &mut self.feeds;
+        following.retain(|partition, _| wanted.contains(partition));
+        wants_all.retain(|partition| wanted.contains(partition));
+        fetched.retain(|_, at| now.since(*at) < FETCH_EVERY);
+        let is_due = |partition: &&PartitionId| match following.get(partition) {
+            Some(it) => {
+                let fetches = !it.has_all && wants_all.contains(partition) && !fetched.contains_key(partition);
+                fetches || now.since(it.asked_at) >= ASK_EVERY || now.since(it.heard_at) >= SILENT
+            }
+            None => true,
+        };
+        wanted.iter().filter(is_due).copied().collect()
     }
 
-    /// The question that is due about a partition.
-    fn question(&mut self, partition: PartitionId, sources: &[NodeId]) -> Option<Question> {
+    /// The question that is due about a partition, to one of those who may have a state of it.
+    pub(crate) fn question(&mut self, partition: PartitionId, sources: &[NodeId]) -> Option<Question> {
         let now = self.now;
         let head = self.rings.head(partition);
-        // Where the one begins that is the furthest behind.
         let watched = self.watched.get(&partition)?;
+        // Where the one begins that is the furthest behind.
         let place_of = |id| {
             let places = &self.all.get(id)?.places;
-            places.iter().find(|place| place.partition == partition).map(|place| place.at)
+            let place = places.binary_search_by_key(&partition, |place| place.partition).ok()?;
+            places.get(place).map(|place| place.at)
         };
         let first = || watched.subscribers.iter().filter_map(place_of).min();
-        let Feeds { following, last, .. } = &mut self.feeds;
+        let Feeds { following, last, wants_all, fetched, .. } = &mut self.feeds;
         let known = following.get_mut(&partition);
         let is_silent = known.as_ref().is_none_or(|it| now.since(it.heard_at) >= SILENT);
-        let fetches = known.as_ref().and_then(|it| it.wanted.filter(|_| now.since(it.fetched_at) >= FETCH_EVERY));
+        let has_all = known.as_ref().is_some_and(|it| it.has_all);
+        let fetches = !has_all && wants_all.contains(&partition) && !fetched.contains_key(&partition);
         if !is_silent
-            && fetches.is_none()
+            && !fetches
             && let Some(it) = known
         {
-            if now.since(it.asked_at) < ASK_EVERY {
-                return None;
-            }
             (it.asked_at, it.bytes) = (now, 0);
-            let after = head.filter(|_| it.is_heard).unwrap_or(it.from);
+            let after = head.filter(|_| it.is_heard).unwrap_or(it.asked_after);
             return Some(Question { to: it.source, partition, feed: it.feed, after });
         }
-        let after = fetches.or(head).or_else(first)?;
+        // Nothing lies before the first change, so a source tells all that it has.
+        let after = if fetches { Revision(0) } else { head.or_else(first)? };
         let before = known.as_ref().map(|it| it.source);
-        // They take turns, and different nodes begin with different ones.
-        let next = before.and_then(|before| sources.iter().position(|it| *it == before)).map_or(0, |at| at + 1);
-        let source = match before.filter(|it| !is_silent && sources.contains(it)) {
-            Some(source) => source,
-            None => *sources.get((next + usize::from(partition.index)) % sources.len().max(1))?,
+        let source = match before.filter(|it| sources.contains(it)) {
+            Some(source) if !is_silent => source,
+            // They take turns.
+            Some(silent) => {
+                let place = sources.iter().position(|it| *it == silent).map_or(0, |at| at + 1);
+                *sources.get(place % sources.len())?
+            }
+            None => *sources.get(usize::from(partition.index) % sources.len().max(1))?,
         };
-        let from = known.as_ref().map_or(after, |it| it.from).min(after);
-        let wanted = known.and_then(|it| it.wanted).filter(|wanted| *wanted < after);
+        let behind_since = known.map_or_else(Cell::default, |it| it.behind_since.clone());
+        if fetches {
+            wants_all.remove(&partition);
+            fetched.insert(partition, now);
+        }
         *last = last.wrapping_add(1);
         let feed = *last;
-        let fetched_at = if fetches.is_some() { now } else { Time::default() };
         let new = Following {
             feed,
             source,
             asked_at: now,
             heard_at: now,
             is_heard: false,
-            from,
-            fetched_at,
-            wanted,
+            asked_after: after,
+            has_all: has_all || fetches,
+            behind_since,
             bytes: 0,
         };
         following.insert(partition, new);
@@ -291,8 +351,8 @@ impl Subscriptions {
         records: Vec<Stamped>,
     ) -> (Taken, Option<Question>) {
         let now = self.now;
-        let numbers = (after.0..).skip(1).zip(&records);
-        let is_sound = numbers.into_iter().all(|(number, (_, record))| record.revision.0 == number);
+        let is_next = |(place, (_, record)): (u64, &Stamped)| record.revision.0 == after.0 + 1 + place;
+        let is_sound = after.0.saturating_add(records.len() as u64) < REVISION_MAX && (0..).zip(&records).all(is_next);
         let following = self.feeds.following.get_mut(&partition);
         let Some(following) = following.filter(|it| is_sound && (it.source, it.feed) == (source, feed)) else {
             return (Taken::No, None);
@@ -301,7 +361,8 @@ impl Subscriptions {
         following.bytes += records.iter().map(|(_, record)| record.bytes()).sum::<usize>();
         let asks = following.bytes >= WINDOW_BYTES / 2;
         let mut taken = Taken::Yes;
-        if self.rings.head(partition) != Some(after) {
+        // What is known already is left out.
+        if self.rings.after(partition, after).is_err() {
             taken = if self.rings.head(partition).is_some() { Taken::Anew } else { Taken::Yes };
             if self.planted == Some(Planted::FeedGapUnseen)
                 && let Some(watched) = self.watched.get_mut(&partition)
@@ -334,11 +395,11 @@ impl Subscriptions {
                     break;
                 }
                 let mut records: Vec<Stamped> = Vec::new();
-                let mut taken = 0;
+                let (mut taken, most) = (0, followed.credit().min(MESSAGE_BYTES));
                 match self.rings.after(partition, followed.at) {
                     Ok(behind) => {
                         for recorded in behind {
-                            if taken >= followed.credit.min(MESSAGE_BYTES) {
+                            if taken >= most {
                                 break;
                             }
                             taken += recorded.record.bytes();
@@ -347,18 +408,20 @@ impl Subscriptions {
                     }
                     // It sees by the number that something is missing.
                     Err(Missed::Gone { floor }) => (followed.at, followed.wants_word) = (floor, true),
-                    // Nothing is recorded yet, or this replica has not come so far.
-                    Err(Missed::Unrecorded | Missed::Ahead) => {}
+                    // Nothing is recorded yet, or this replica has not come so far: there may be a better source.
+                    Err(Missed::Unrecorded | Missed::Ahead) => continue,
                 }
                 if records.is_empty() && !followed.wants_word {
                     continue;
                 }
                 let after = followed.at;
                 followed.wants_word = false;
-                followed.credit = followed.credit.saturating_sub(taken);
                 followed.at = records.last().map_or(after, |(_, record)| record.revision);
+                if taken > 0 {
+                    followed.under_way.push_back((followed.at, taken));
+                }
                 bytes += taken;
-                if followed.credit > 0 && self.rings.head(partition).is_some_and(|head| head > followed.at) {
+                if followed.credit() > 0 && self.rings.head(partition).is_some_and(|head| head > followed.at) {
                     left.insert(partition);
                 }
                 answers.push(Answer { to: followed.peer, partition, feed: followed.feed, after, records });
@@ -457,7 +520,9 @@ mod tests {
     }
 
     fn ask(here: &mut Subscriptions, ms: u64) -> Vec<Question> {
-        here.questions(at(ms), &[(P, SOURCES.to_vec())])
+        here.feeds.is_on = true;
+        let due = here.due(at(ms), &BTreeSet::from([P]));
+        due.into_iter().filter_map(|partition| here.question(partition, &SOURCES)).collect()
     }
 
     fn kept(here: &Subscriptions) -> (u64, u64) {
@@ -483,7 +548,7 @@ mod tests {
         assert_eq!((asked.len(), asked[0].after), (1, Revision(3002)));
         assert_eq!(talk(&mut here, &mut there, asked, at(10_600)), [Taken::Yes]);
         // Nobody asks any more.
-        there.questions(at(20_000), &[]);
+        there.due(at(20_000), &BTreeSet::new());
         assert_eq!(there.feeds.followed().count(), 0);
     }
 
@@ -504,19 +569,74 @@ mod tests {
     }
 
     #[test]
+    fn so_much_is_on_its_way_and_no_more() {
+        let (mut here, mut there) = (follower(0), source(0, 3000, 2000));
+        let asked = ask(&mut here, 10_000);
+        there.feeds.ask(P, (NodeId(0), asked[0].feed), asked[0].after, at(10_000));
+        let sent = |there: &mut Subscriptions| -> usize {
+            let mut sent = 0;
+            while there.feeds.goes_on() {
+                sent += there.answers().iter().map(|answer| answer.records.len()).sum::<usize>();
+            }
+            sent
+        };
+        let first = sent(&mut there);
+        assert!((400..600).contains(&first), "{first}");
+        // Asking alone gives nothing: what was sent has not come.
+        there.feeds.ask(P, (NodeId(0), asked[0].feed), Revision(0), at(10_500));
+        assert_eq!(sent(&mut there), 0);
+        there.feeds.ask(P, (NodeId(0), asked[0].feed), Revision(first as u64), at(10_600));
+        assert!((400..600).contains(&sent(&mut there)));
+    }
+
+    #[test]
+    fn sources_take_turns_whatever_the_partition() {
+        let three = [NodeId(1), NodeId(2), NodeId(3)];
+        for index in 0..6 {
+            let partition = PartitionId { index, ..P };
+            let mut here = subscriptions(1 << 20);
+            here.recorded(partition, (Revision(5), 0), Vec::new());
+            here.watched.entry(partition).or_default();
+            let mut asked = BTreeSet::new();
+            for turn in 0..3 {
+                assert_eq!(here.due(at(10_000 + 3_000 * turn), &BTreeSet::from([partition])), [partition]);
+                asked.extend(here.question(partition, &three).map(|question| question.to));
+            }
+            assert_eq!(asked.len(), 3, "{index}: {asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_it_applies_itself_joins_what_it_is_told() {
+        let (mut here, mut there) = (follower(5), source(0, 10, 10));
+        let asked = ask(&mut here, 10_000);
+        here.join(P, (Revision(3), 0), vec![record(4, 1)]);
+        here.join(P, (Revision(8), 0), vec![record(9, 1)]);
+        assert_eq!(kept(&here), (5, 5), "both leave something out");
+        here.join(P, (Revision(5), 6), vec![record(6, 1), record(7, 1)]);
+        assert_eq!(talk(&mut here, &mut there, asked, at(10_000)), [Taken::Yes]);
+        assert_eq!(kept(&here), (5, 10));
+        assert!(here.is_fed_less_than(P, Revision(11), at(10_000)) && !here.is_fed_less_than(P, Revision(10), at(1)));
+        assert!(here.is_fed_less_than(P, Revision(11), at(20_000)), "it has waited for nothing yet");
+        assert!(!here.is_fed_less_than(P, Revision(11), at(26_000)), "and not for ever");
+        let far = here.take_fed((SOURCES[0], P, 1), Revision(u64::MAX), vec![(0, record(1, 1))]);
+        assert_eq!(far.0, Taken::No);
+    }
+
+    #[test]
     fn what_is_missing_before_the_ring_is_fetched_once() {
         let (mut here, mut there) = (follower(50), source(20, 60, 10));
         let asked = ask(&mut here, 10_000);
         talk(&mut here, &mut there, asked, at(10_000));
         assert_eq!(kept(&here), (50, 60));
-        assert!(!here.reaches_further(P, Revision(50)) && here.reaches_further(P, Revision(30)));
-        assert!(here.reaches_further(P, Revision(10)));
+        assert!(here.reaches_further(P), "there may be more");
         let asked = ask(&mut here, 10_100);
-        assert_eq!(asked, [Question { to: SOURCES[0], partition: P, feed: 2, after: Revision(10) }]);
+        assert_eq!(asked, [Question { to: SOURCES[0], partition: P, feed: 2, after: Revision(0) }]);
+        assert!(here.reaches_further(P), "it was asked for, and has not come");
         assert_eq!(talk(&mut here, &mut there, asked, at(10_100)), [Taken::Anew, Taken::Yes]);
         // It has not more than that either: whoever is before it is told a gap.
         assert_eq!(kept(&here), (20, 60));
-        assert!(!here.reaches_further(P, Revision(10)));
+        assert!(!here.reaches_further(P));
         assert!(here.is_fed(P, Revision(20)) && !here.is_fed(P, Revision(19)) && !here.is_fed(P, Revision(61)));
     }
 }

@@ -18,6 +18,7 @@ use crate::door::ConnectionId;
 use crate::entry::Kind;
 use crate::groups::Groups;
 use crate::node::{Node, TICK_EVERY, news_of, place_of};
+use crate::partition::Records;
 use crate::router::Waiter;
 use crate::sessions::Sessions;
 
@@ -74,8 +75,13 @@ impl States for Groups {
 /// An entry of a partition has been applied.
 pub(crate) fn applied(node: &mut Node, g: usize) {
     if feeding::is_told_by_others(node, g) {
-        let wishes = &mut node.groups[g].wishes;
-        (wishes.unrecorded, wishes.records) = (false, Vec::new());
+        let (partition, wishes) = (node.groups[g].id(), &mut node.groups[g].wishes);
+        let records = std::mem::take(&mut wishes.records);
+        if !std::mem::take(&mut wishes.unrecorded) {
+            for Records { before, stamp, records } in records {
+                node.subscriptions.join(partition, (before, stamp), records);
+            }
+        }
         return;
     }
     let group = &mut node.groups[g];

@@ -11,14 +11,20 @@ use std::sync::Arc;
 use base::{NodeId, PartitionId, Revision, Time};
 use data::Blob;
 
-use super::feeds::SILENT;
+use super::feeds::{REVISION_MAX, SILENT};
 use super::filter::Filter;
 use super::frames;
 use super::walk::{Ends, Fetch, Outcome, Page, Walk};
 use super::{NoRoom, Reason, Sink, States, SubscriptionId, Subscriptions, Told};
 
-/// Patterns are read anew with each question: more of them are for nodes with a state.
-const PATTERNS_MAX: usize = 64;
+/// Words are read anew with each question: more of them are for nodes with a state.
+pub(crate) const PATTERNS_MAX: usize = 64;
+/// The same in bytes.
+const WORDS_BYTES_MAX: usize = 64 << 10;
+/// A page is so many times as long as a part of a walk here: it has a way to go.
+const PAGE_PARTS: u64 = 10;
+/// Units of work that reading a word costs.
+const WORD_WORK: u64 = 20;
 /// Parts that this node waits for.
 const ASKED_MAX: usize = 64;
 /// Questions that wait for their turn; the next ones are dropped, and asked again by those who wait.
@@ -46,7 +52,7 @@ pub(super) struct Pages {
     asked: BTreeMap<u64, (SubscriptionId, PartitionId, Time)>,
     questions: Vec<Asked>,
     /// Those that others want.
-    wanted: VecDeque<Asked>,
+    wanted: VecDeque<(Asked, Time)>,
     answers: Vec<(NodeId, PartitionId, u64, Page)>,
 }
 
@@ -60,10 +66,10 @@ impl Pages {
     }
 
     /// A node wants a part. False if too many do.
-    pub(super) fn want(&mut self, peer: NodeId, partition: PartitionId, question: PageQuestion) -> bool {
+    pub(super) fn want(&mut self, asked: Asked, now: Time) -> bool {
         let has_room = self.wanted.len() < WANTED_MAX;
         if has_room {
-            self.wanted.push_back((peer, partition, question));
+            self.wanted.push_back((asked, now));
         }
         has_room
     }
@@ -81,13 +87,14 @@ impl Pages {
 
 /// Whether the stored keys that a filter wants may be told by another node.
 pub(super) fn may_be(filter: &Filter) -> bool {
-    filter.patterns.len() <= PATTERNS_MAX
+    let bytes: usize = filter.words().map(|word| word.len()).sum();
+    filter.patterns.len() <= PATTERNS_MAX && bytes <= WORDS_BYTES_MAX
 }
 
 impl Subscriptions {
-    /// Whether another node tells the stored keys of a partition.
-    pub(super) fn is_walked_elsewhere(&self, partition: PartitionId, filter: &Filter) -> bool {
-        self.feeds.is_following(partition) && may_be(filter)
+    /// Whether another node tells the stored keys of a partition of which this one has no state.
+    pub(super) fn is_walked_elsewhere(&self, filter: &Filter) -> bool {
+        self.feeds.is_on && may_be(filter)
     }
 
     /// Asks for the next part for a place. False if that cannot be now.
@@ -118,7 +125,11 @@ impl Subscriptions {
         else {
             return false;
         };
-        walk.fetch = if page.revision >= place.at { Fetch::Got(Box::new(page)) } else { Fetch::Idle };
+        walk.fetch = if page.revision >= place.at && page.revision.0 <= REVISION_MAX {
+            Fetch::Got(Box::new(page))
+        } else {
+            Fetch::Idle
+        };
         self.waiting.behind.push_back((id, partition));
         true
     }
@@ -196,11 +207,17 @@ impl Subscriptions {
     /// Walks for others, as far as the budget of walks goes.
     pub(super) fn walk_for_others(&mut self, states: &impl States, until: i64) {
         while self.walk_left > until {
-            let Some((peer, partition, question)) = self.feeds.pages.wanted.pop_front() else { return };
+            let Some(((peer, partition, question), came)) = self.feeds.pages.wanted.pop_front() else { return };
             let PageQuestion { ticket, from, after, partitions, with_values, filter } = question;
+            let reading = WORD_WORK * filter.words_count() as u64;
+            self.walk_left = self.walk_left.saturating_sub_unsigned(reading);
+            if self.now.since(came) >= SILENT {
+                continue;
+            }
             // Who waits asks again.
             let Some(tree) = states.tree(partition).filter(|tree| tree.revision() >= from) else { continue };
-            let work_max = self.settings.walk_work.min(u64::try_from(self.walk_left).unwrap_or(0));
+            let most = self.settings.walk_work.saturating_mul(PAGE_PARTS);
+            let work_max = most.min(u64::try_from(self.walk_left).unwrap_or(0));
             let mut walk = Walk::behind(&filter, partition, partitions, after.as_ref());
             let (page, work) = walk.page(tree, &filter, with_values, work_max);
             self.walk_left = self.walk_left.saturating_sub_unsigned(work.max(1));

@@ -32,7 +32,7 @@ const KEY_WORK: u64 = 100;
 /// So many bytes of a message cost one unit.
 const BYTES_PER_UNIT: u64 = 16;
 /// So many bytes a page has, and one key more.
-const PAGE_BYTES: usize = 128 << 10;
+const PAGE_BYTES: usize = 32 << 10;
 
 /// How far a subscription has come among the keys of a partition.
 #[derive(Debug)]
@@ -117,6 +117,13 @@ impl Walk {
             places.start = places.start.max(keys.partition_point(|key| *key <= last)).min(places.end);
         }
         self.last = Some(last);
+    }
+
+    /// What has come and is not told yet is asked for anew: it would grow old here.
+    pub(super) fn drop_page(&mut self) {
+        if matches!(self.fetch, Fetch::Got(_)) {
+            self.fetch = Fetch::Idle;
+        }
     }
 
     /// The last key that was told.

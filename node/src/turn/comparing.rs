@@ -12,6 +12,7 @@ use crate::image::Ending;
 use crate::node::{Node, news_of, place_of, role_number};
 use crate::peer::PeerMessage;
 use crate::router::Waiter;
+use crate::subscriptions;
 use crate::transfer::jobs::MadeBlock;
 
 impl Node {
@@ -121,6 +122,7 @@ impl Node {
             return;
         }
         if !replica.members().names(me) {
+            subscriptions::feeding::state_was_wrong(self, g);
             self.go_elsewhere(g);
             return self.step_replica(g, Step::Leave);
         }
@@ -136,6 +138,7 @@ impl Node {
         self.probe("node: replica rebuilt");
         let text = "its state differs from that of the majority: it is given up, and got from the others";
         self.event_about(g, Level::Error, text);
+        subscriptions::feeding::state_was_wrong(self, g);
         self.go_elsewhere(g);
         self.step_replica(g, Step::Discard);
     }

@@ -330,7 +330,8 @@ impl Node {
             && partition.applied > Position(0)
             && Some(partition.tree.revision()) >= seen
             && fed.is_none_or(|until| partition.applied <= until)
-            && !self.subscriptions.is_fed_less_than(partition.id, partition.tree.revision())
+            && (leader == self.config.me
+                || !self.subscriptions.is_fed_less_than(partition.id, partition.tree.revision(), self.now.time))
             && partition.replica.role() != RoleName::Recovering
             && decided.is_some_and(|decided| partition.applied.0.saturating_add(CLOSE_ENTRIES) >= decided.0)
     }

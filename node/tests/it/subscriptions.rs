@@ -252,6 +252,54 @@ fn a_node_without_a_copy_is_told_by_those_that_have_one() {
     assert!(told[0].starts_with("NOCOPY this node has no copy of partition 0; these have: "), "{told:?}");
 }
 
+/// Hears on another connection of a node until something is told.
+#[track_caller]
+fn hear_on(cluster: &mut Cluster, me: u16, connection: ConnectionId, words: &str, until: &str) -> Vec<String> {
+    cluster.open(me, connection);
+    cluster.ask_as(me, connection, "HELLO 3");
+    cluster.say_as(me, connection, words);
+    let mut told = Vec::new();
+    for _ in 0..3000 {
+        told.extend(values(cluster, me, connection).iter().map(plain));
+        if told.iter().any(|told| told.contains(until)) {
+            return told;
+        }
+        cluster.pass();
+    }
+    panic!("heard {told:?} only");
+}
+
+#[test]
+fn a_place_before_what_a_node_without_a_copy_was_told_is_no_gap() {
+    let (mut cluster, away, leads) = with_some_away();
+    let (earlier, token) = subscriber(&mut cluster, leads, "ALL");
+    earlier.close(&mut cluster);
+    cluster.ask(leads, "SET early 1");
+    // What is told here begins behind that.
+    let (mut stays, _) = subscriber(&mut cluster, away, "ALL");
+    cluster.ask(leads, "SET late 2");
+    assert_eq!(hear_keys(&mut stays, &mut cluster, 1), ["late"]);
+    let words = format!("DICTUM.SUBSCRIBE FROM {token} ALL");
+    let told = hear_on(&mut cluster, away, ConnectionId(31), &words, "dictum.live");
+    assert_eq!(
+        (keys_set(&told), told.iter().any(|told| told.contains("gap"))),
+        (vec!["early".to_owned(), "late".to_owned()], false),
+        "{told:?}"
+    );
+    // Those who were live have missed nothing, and heard nothing twice.
+    cluster.ask(leads, "SET last 3");
+    assert_eq!(hear_keys(&mut stays, &mut cluster, 1), ["last"]);
+}
+
+#[test]
+fn a_token_of_another_history_is_followed_by_what_is_there_where_there_is_no_copy() {
+    let (mut cluster, away, _) = with_some_away();
+    let words = "DICTUM.SUBSCRIBE FROM 0~00000000000000fe:1 ALL ON GAP RESTATE";
+    let told = hear_on(&mut cluster, away, ConnectionId(31), words, "dictum.live");
+    assert!(told.iter().any(|told| told.contains("begun-anew restate")), "{told:?}");
+    assert!(told.iter().any(|told| told.contains("[string k ")), "{told:?}");
+}
+
 #[test]
 fn what_is_there_is_told_where_there_is_no_copy() {
     let (mut cluster, away, leads) = with_some_away();
