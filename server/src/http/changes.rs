@@ -134,7 +134,7 @@ fn read(uri: &Uri, headers: &HeaderMap) -> Result<Option<Asked>, Problem> {
 
 /// Tells every change of keys, as server-sent events
 ///
-/// Each event has a kind (`event`), its data as JSON, and an identifier with which a client that comes again goes on without missing a change, at any node with a copy
+/// Each event has a kind (`event`), its data as JSON, and an identifier with which a client that comes again goes on without missing a change, at any node
 /// (`Last-Event-ID`, which a browser's EventSource sends by itself). `begin` comes first and says from where it goes on; `state` is a stored key; `set`, `deadline`, `del`, `expire`,
 /// `evict` and `flush` are changes; `live` says that all up to here was told, and `progress` says that every five seconds; `gap` says that changes cannot be told. The
 /// stream has no end by itself.

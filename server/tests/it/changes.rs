@@ -140,6 +140,8 @@ fn what_is_there_and_every_change_are_events() {
 
     // Any node goes on behind the identifier of any event.
     let last = document.id.expect("an identifier");
+    // Whose replica may be a moment behind.
+    eventually(&dev.nodes[2].resp, &["GET", "cart:1"]);
     let mut again = Events::open(&dev.nodes[2].http, &format!("{ALL}?prefix=cart:&state=1"), Some(&last)).expect("it");
     assert_eq!(again.expect("begin").data, json!({ "from": "token", "token": last }));
     assert_eq!(again.expect("del").data, deleted.data);
