@@ -319,7 +319,7 @@ impl Subscriptions {
         places.into_iter().flatten().map(|place| place.partition).collect()
     }
 
-    /// What a subscription wants, if it is being told what is there, or is to be.
+    /// The filter of a subscription that is told the stored keys, now or next.
     fn walked(&self, id: SubscriptionId) -> Option<Arc<Filter>> {
         let subscription = self.all.get(&id)?;
         subscription.places.iter().any(|place| place.walk.is_some()).then(|| Arc::clone(&subscription.filter))

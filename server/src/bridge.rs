@@ -86,7 +86,7 @@ struct Shared {
 struct Flow {
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
-    /// What the node was last told of it.
+    /// The last count of them that the node was told.
     told_bytes: AtomicUsize,
     paused: AtomicBool,
     room: Notify,
@@ -160,7 +160,7 @@ impl VirtualConnection {
     }
 }
 
-/// Whether the node is to be told of what is not taken, by what it was told last.
+/// True if the node is to be told this count of bytes that were not taken; `told`: the last one that it was told.
 fn is_news(bytes: usize, told: usize) -> bool {
     bytes.abs_diff(told) >= TOLD_BYTES_MIN || (bytes == 0 && told > 0)
 }

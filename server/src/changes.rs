@@ -1,4 +1,4 @@
-//! What subscribers to changes are told (`DICTUM.SUBSCRIBE`): read from the node's messages, and written as JSON for those who do not speak RESP
+//! Messages to subscribers to changes (`DICTUM.SUBSCRIBE`): read as the node sends them, and written as JSON for those who do not speak RESP
 //! (`GET /v1/buckets/{name}/changes`, `dictum watch --json`). The messages are described in docs/subscriptions.md.
 
 mod message;

@@ -98,7 +98,7 @@ enum Ends {
 struct Watch {
     arguments: WatchArguments,
     endpoints: Vec<Endpoint>,
-    /// What to go on from; none before the first answer.
+    /// The place to go on from; none before the first answer.
     place: Option<Place>,
     /// The node that was asked last has taken the subscription.
     is_taken: bool,
@@ -264,7 +264,7 @@ impl Watch {
     }
 }
 
-/// What the node answers to a command, if it carries it out.
+/// The answer to a command that the node has carried out.
 fn answered(value: Value) -> Result<Value, Ends> {
     match value.as_error() {
         None => Ok(value),
@@ -272,7 +272,7 @@ fn answered(value: Value) -> Result<Value, Ends> {
     }
 }
 
-/// Whether another node, or the same one later, may not refuse that.
+/// True if another node, or the same one later, may accept the command.
 fn passes(error: &str, is_lost: bool) -> bool {
     match error.split(' ').next() {
         Some(code) if PASSING.contains(&code) => true,

@@ -1,4 +1,4 @@
-//! What nodes without a state are told for those who subscribe there: changes with their values, and stored keys.
+//! Changes with their values, and stored keys, for the subscribers of nodes without a state.
 
 use base::WallTime;
 use base::limits::{KEY_BYTES_MAX, SUBSCRIPTION_PATTERN_BYTES_MAX, SUBSCRIPTION_WORDS_MAX};

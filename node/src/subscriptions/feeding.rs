@@ -1,4 +1,4 @@
-//! What the node does for feeds of changes ([`super::feeds`]): it finds nodes that have a state, and carries questions and answers.
+//! The node's part in feeds of changes ([`super::feeds`]): it finds nodes that have a state, and carries questions and answers.
 
 use std::collections::BTreeSet;
 
@@ -144,7 +144,7 @@ pub(super) fn send_pages(node: &mut Node) {
     }
 }
 
-/// Whether a subscription of this node may begin in a partition of which it has no state.
+/// True if a subscription of this node may begin in a partition of which the node has no state.
 pub(super) fn may_begin(node: &mut Node, needs_state: Option<&Filter>) -> bool {
     node.subscriptions.feeds.is_on = node.has(Feature::FedChanges);
     node.subscriptions.feeds.is_on && needs_state.is_none_or(pages::may_be)

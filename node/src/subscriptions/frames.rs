@@ -169,7 +169,7 @@ pub(crate) fn state(protocol: Protocol, id: SubscriptionId, partition: Partition
     bytes
 }
 
-/// What stands behind the subscription's number.
+/// The part of the message behind the subscription's number.
 pub(crate) fn state_body(writer: &mut ReplyWriter<'_>, partition: PartitionId, stored: &Stored) {
     let Stored { key, revision, type_name, deadline, after } = stored;
     writer.array(2);

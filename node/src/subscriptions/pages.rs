@@ -85,14 +85,14 @@ impl Pages {
     }
 }
 
-/// Whether the stored keys that a filter wants may be told by another node.
+/// True if another node may tell the stored keys of this filter.
 pub(super) fn may_be(filter: &Filter) -> bool {
     let bytes: usize = filter.words().map(|word| word.len()).sum();
     filter.patterns.len() <= PATTERNS_MAX && bytes <= WORDS_BYTES_MAX
 }
 
 impl Subscriptions {
-    /// Whether another node tells the stored keys of a partition of which this one has no state.
+    /// True if another node may tell the stored keys of this filter in this cluster.
     pub(super) fn is_walked_elsewhere(&self, filter: &Filter) -> bool {
         self.feeds.is_on && may_be(filter)
     }
@@ -214,7 +214,7 @@ impl Subscriptions {
             if self.now.since(came) >= SILENT {
                 continue;
             }
-            // Who waits asks again.
+            // The node that waits asks again.
             let Some(tree) = states.tree(partition).filter(|tree| tree.revision() >= from) else { continue };
             let most = self.settings.walk_work.saturating_mul(PAGE_PARTS);
             let work_max = most.min(u64::try_from(self.walk_left).unwrap_or(0));

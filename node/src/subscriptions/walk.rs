@@ -119,7 +119,7 @@ impl Walk {
         self.last = Some(last);
     }
 
-    /// What has come and is not told yet is asked for anew: it would grow old here.
+    /// Drops a page that was not told. The node asks for it anew later, as it would grow old here.
     pub(super) fn drop_page(&mut self) {
         if matches!(self.fetch, Fetch::Got(_)) {
             self.fetch = Fetch::Idle;

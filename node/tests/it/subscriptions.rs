@@ -205,7 +205,7 @@ fn with_some_away() -> (Cluster, u16, u16) {
     (cluster, away, leads)
 }
 
-/// What was set, of what a subscriber has heard.
+/// The keys that were set, by the messages of a subscriber.
 fn keys_set(told: &[String]) -> Vec<String> {
     told.iter().filter_map(|told| Some(told.split("[set set ").nth(1)?.split(' ').next()?.to_owned())).collect()
 }
@@ -275,7 +275,7 @@ fn a_place_before_what_a_node_without_a_copy_was_told_is_no_gap() {
     let (earlier, token) = subscriber(&mut cluster, leads, "ALL");
     earlier.close(&mut cluster);
     cluster.ask(leads, "SET early 1");
-    // What is told here begins behind that.
+    // The ring of this node begins behind that.
     let (mut stays, _) = subscriber(&mut cluster, away, "ALL");
     cluster.ask(leads, "SET late 2");
     assert_eq!(hear_keys(&mut stays, &mut cluster, 1), ["late"]);

@@ -281,7 +281,7 @@ fn what_a_script_was_refused_stands_under_the_user_who_has_sent_it() {
         let said = ["lua", "key", "secret", "ann"].iter().all(|word| log.contains(&format!("\r\n{word}\r\n")));
         assert!(said && !log.contains("\r\ndefault\r\n") && log.starts_with("*1\r\n"), "{log}");
     }
-    // What is carried out for the next user is that one's.
+    // A script of the next user is noted under that one.
     assert_eq!(cluster.ask_as(0, ANN, "AUTH bob x"), "+OK\r\n");
     cluster.ask_as(0, ANN, "EVAL \"return redis.pcall('get', 'other')\" 0");
     assert!(cluster.ask(0, "ACL LOG 1").contains("\r\nbob\r\n"));

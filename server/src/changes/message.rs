@@ -9,7 +9,7 @@ use wire::Value;
 
 use crate::http::JsonBytes;
 
-/// What a subscriber is told.
+/// A message to a subscriber.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A change, and its kind: `set`, `deadline`, `del`, `expire`, `evict` or `flush`.
@@ -71,7 +71,7 @@ pub(crate) struct Gap {
     pub(crate) then: Then,
 }
 
-/// What comes behind a gap.
+/// The continuation behind a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Then {
@@ -132,7 +132,7 @@ fn words(of: &[Value]) -> Option<Vec<JsonBytes>> {
 }
 
 impl Told {
-    /// What stands behind the key: value, deadline and flags.
+    /// Reads the part behind the key: value, deadline and flags.
     fn with(mut self, value: &Value, deadline: &Value, flags: &Value) -> Option<Told> {
         let flags = flags.as_array()?;
         let has = |flag: &str| flags.iter().any(|it| it.as_bytes() == Some(flag.as_bytes()));
@@ -248,7 +248,7 @@ impl Message {
         matches!(self, Message::Gap(gap) if gap.then == Then::End)
     }
 
-    /// What it is called in server-sent events and in lines of JSON.
+    /// Its name in server-sent events and in lines of JSON.
     pub(crate) fn name(&self) -> &str {
         match self {
             Message::Change(kind, _) => kind,

@@ -34,14 +34,14 @@ use crate::changes::{Message, Place};
 
 /// Most streams of a node.
 const STREAMS_MAX: usize = 1_000;
-/// A stream that says nothing for so long says a comment: proxies end connections that are silent, and whoever is gone is found out.
+/// A stream that says nothing for so long says a comment: proxies end silent connections, and the node finds out that a client is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// In buckets with up to so many partitions each change has an identifier; in others, whose identifiers are long, the last one of those that have come together.
 const PARTITIONS_OF_SHORT: usize = 8;
 /// About so many bytes are written at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// The identifier of what comes before `live`: whoever has only a part of the stored keys begins with them anew.
+/// The identifier of what comes before `live`: a client with only a part of the stored keys begins with them anew.
 const ANEW: &str = "state";
 /// The identifier behind the last event of a subscription that is over.
 const ENDED: &str = "ended";
@@ -76,12 +76,12 @@ fn one_of(name: &str, value: &[u8], known: [&'static str; 2]) -> Result<&'static
     said.ok_or_else(|| Problem::bad_request(format!("The query parameter {name:?} is {} or {}.", known[0], known[1])))
 }
 
-/// What a request asks the node for.
+/// The order of a request.
 struct Asked {
     /// The words of the command.
     words: Vec<Vec<u8>>,
     from: Beginning,
-    /// What is there is told behind a gap.
+    /// Behind a gap the node tells the stored keys.
     restates: bool,
 }
 
@@ -227,7 +227,7 @@ fn come_again(problem: &Problem) -> String {
     format!("retry: {COME_AGAIN_MS}\n: {} {message}\n\n", problem.code)
 }
 
-/// What the node refuses is mostly something in the request. A subscription has no outcome that is open: what did not begin can be begun again, here or at another node.
+/// The answer to a subscription that the node has refused. Most refusals are about the request. No refusal leaves an outcome open: a client can ask again, here or at another node.
 fn problem(failure: Failure) -> Problem {
     let text = match &failure {
         Failure::Refused(text) => text.clone(),
@@ -283,7 +283,7 @@ struct Line {
 }
 
 impl Line {
-    /// What the node says next.
+    /// The next message of the node.
     async fn value(&mut self) -> Result<Value, Failure> {
         loop {
             if let Some(value) = self.said()? {
@@ -294,7 +294,7 @@ impl Line {
         }
     }
 
-    /// What it has said already.
+    /// The next one of those that have come already.
     fn said(&mut self) -> Result<Option<Value>, Failure> {
         self.parser.next().map_err(|error| Failure::Strange(error.to_string()))
     }
@@ -353,7 +353,7 @@ impl Stream {
             };
             let Some(message) = Message::read(push) else {
                 if Message::is_one(push) {
-                    // What cannot be read cannot be told: the client comes again, from before it.
+                    // The stream ends before a message that it cannot read, and the client comes again from there.
                     self.is_over = true;
                     break;
                 }

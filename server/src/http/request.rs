@@ -180,7 +180,7 @@ impl<'a> Query<'a> {
         self.pairs.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_slice())
     }
 
-    /// What is said under one name, in order.
+    /// The values of one parameter, in order.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         self.pairs.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value.as_slice())
     }

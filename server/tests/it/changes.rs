@@ -140,7 +140,7 @@ fn what_is_there_and_every_change_are_events() {
 
     // Any node goes on behind the identifier of any event.
     let last = document.id.expect("an identifier");
-    // Whose replica may be a moment behind.
+    // The replica there may be a moment behind.
     eventually(&dev.nodes[2].resp, &["GET", "cart:1"]);
     let mut again = Events::open(&dev.nodes[2].http, &format!("{ALL}?prefix=cart:&state=1"), Some(&last)).expect("it");
     assert_eq!(again.expect("begin").data, json!({ "from": "token", "token": last }));
@@ -312,7 +312,7 @@ fn identifiers_of_many_partitions_stand_where_they_are_needed() {
                 None => without += 1,
             }
         }
-        // What came behind the last identifier is told again.
+        // The stream tells the changes behind the last identifier again.
         events = open((part + 2) % 3, Some(&last));
     }
     while told.len() < 3 * COUNT {
