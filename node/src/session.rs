@@ -221,9 +221,10 @@ impl Session {
     /// From now on it is this user.
     /// The next slot is a script's, which runs by the rights that the user has now.
     pub(crate) fn note_script(&mut self) {
-        if self.slots.is_empty() {
-            self.script_users.clear();
-        }
+        // Of those before the first slot that waits, the last one is enough. So there are no more of them than slots, whatever the client sends.
+        let first = self.first_slot * PARTS;
+        let passed = self.script_users.partition_point(|(from, _)| *from <= first);
+        self.script_users.drain(..passed.saturating_sub(1));
         if self.script_users.last().is_none_or(|(_, user)| !Arc::ptr_eq(user, &self.user)) {
             let slot = (self.first_slot + self.slots.len() as u64) * PARTS;
             self.script_users.push((slot, Arc::clone(&self.user)));

@@ -281,6 +281,21 @@ fn what_a_script_was_refused_stands_under_the_user_who_has_sent_it() {
         let said = ["lua", "key", "secret", "ann"].iter().all(|word| log.contains(&format!("\r\n{word}\r\n")));
         assert!(said && !log.contains("\r\ndefault\r\n") && log.starts_with("*1\r\n"), "{log}");
     }
+    // The same where a script is always on its way: each stands under its own sender.
+    let turns: Vec<String> = (0..50)
+        .flat_map(|_| ["ann", "bob"])
+        .map(|user| format!("AUTH {user} x\r\nEVAL \"return redis.pcall('get', '{user}-asks')\" 0"))
+        .collect();
+    cluster.say_as(0, ANN, &format!("{}\r\nRESET\r\nPING", turns.join("\r\n")));
+    let mut heard = String::new();
+    while !heard.ends_with("+PONG\r\n") {
+        heard += &cluster.hear_as(0, ANN);
+    }
+    let log = cluster.ask(0, "ACL LOG 2");
+    for user in ["ann", "bob"] {
+        let object = log.find(&format!("\r\n{user}-asks\r\n")).expect("it is there");
+        assert!(log[object..].split("age-seconds").next().is_some_and(|of| of.contains(&format!("\r\n{user}\r\n"))));
+    }
     // A script of the next user is noted under that one.
     assert_eq!(cluster.ask_as(0, ANN, "AUTH bob x"), "+OK\r\n");
     cluster.ask_as(0, ANN, "EVAL \"return redis.pcall('get', 'other')\" 0");
