@@ -133,6 +133,8 @@ pub enum Feature {
     Recording,
     /// Nodes without a state are told changes, with their values, by those that have one.
     FedChanges,
+    /// Passwords of users under argon2id.
+    HashedPasswords,
 }
 
 /// Who has to know a feature before it is used.
@@ -145,7 +147,7 @@ pub enum By {
 }
 
 /// All features: since which version there is each, and who has to know it.
-pub const FEATURES: [(Feature, u16, By); 34] = [
+pub const FEATURES: [(Feature, u16, By); 35] = [
     (Feature::SaidRefusals, 7, By::Link),
     (Feature::ShortPings, 7, By::Link),
     (Feature::RaisedVersion, 7, By::Cluster),
@@ -180,6 +182,7 @@ pub const FEATURES: [(Feature, u16, By); 34] = [
     (Feature::Users, 8, By::Cluster),
     (Feature::Recording, 8, By::Cluster),
     (Feature::FedChanges, 8, By::Cluster),
+    (Feature::HashedPasswords, 8, By::Cluster),
 ];
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and

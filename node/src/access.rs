@@ -32,8 +32,11 @@ use data::{Failure, Tree};
 use wire::Malformed;
 
 use crate::audit;
+use crate::commands::split_user_name;
 use crate::door::{ConnectionId, Planted};
 use crate::node::Node;
+use crate::passwords::work::PasswordWork;
+use crate::passwords::{self, KnownHash};
 use crate::pubsub::audience::Kind;
 use crate::session::Session;
 use crate::subscriptions::filter::Filter;
@@ -57,20 +60,37 @@ pub(crate) struct User {
     pub name: Vec<u8>,
     pub rules: Rules,
     pub rights: Rights,
+    /// Those of its passwords that are under argon2id.
+    pub hashes: Vec<KnownHash>,
+}
+
+/// Whether a password is right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Judged {
+    Right,
+    Wrong,
+    /// Nobody knows before this is done.
+    Untried(PasswordWork),
 }
 
 impl User {
     fn new(name: &[u8], rules: Rules) -> Arc<User> {
-        Arc::new(User { name: name.to_vec(), rights: Rights::new(&rules), rules })
+        let hashes = rules.passwords.iter().filter_map(|text| KnownHash::new(text)).collect();
+        Arc::new(User { name: name.to_vec(), rights: Rights::new(&rules), hashes, rules })
     }
 
-    /// True if this password makes a connection this user now. A wrong one takes as long.
-    pub(crate) fn takes(&self, password: &[u8]) -> bool {
+    /// Whether this password makes a connection this user now. A wrong one takes as long, unless it has to be tried.
+    pub(crate) fn judge(&self, password: &[u8]) -> Judged {
         let given = digest_of(password);
         // All are compared, each wholly.
         let fits =
             self.rules.passwords.iter().fold(false, |fits, digest| fits | same(digest.as_bytes(), given.as_bytes()));
-        self.rules.is_on && (self.rules.no_password || fits)
+        let fits = self.hashes.iter().fold(fits, |fits, hash| fits | (hash.fits(password) == Some(true)));
+        match self.rules.is_on {
+            true if self.rules.no_password || fits => Judged::Right,
+            true => passwords::trial(self.hashes.iter(), password).map_or(Judged::Wrong, Judged::Untried),
+            false => Judged::Wrong,
+        }
     }
 
     /// True if a client needs the same password for this user as for the other one.
@@ -85,8 +105,17 @@ impl User {
     }
 }
 
+/// See [`AccessControl::meant`]. None if `default` is not there.
+fn meant<'a, 'b>(users: &'a BTreeMap<Vec<u8>, Arc<User>>, name: &'b [u8]) -> Option<(&'a Arc<User>, Option<&'b [u8]>)> {
+    if let Some(user) = users.get(name) {
+        return Some((user, None));
+    }
+    let parts = split_user_name(name).and_then(|(user, bucket)| Some((users.get(user)?, Some(bucket))));
+    parts.or_else(|| Some((users.get(DEFAULT)?, Some(name))))
+}
+
 /// Compares in a time that does not tell how much was right.
-fn same(expected: &[u8], given: &[u8]) -> bool {
+pub(crate) fn same(expected: &[u8], given: &[u8]) -> bool {
     let differences = expected.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
     // The compiler must not see that a first difference decides. The length may show.
     expected.len() == given.len() && std::hint::black_box(differences) == 0
@@ -149,6 +178,12 @@ impl AccessControl {
         self.users.get(name)
     }
 
+    /// The user that a name means which is shown with a password, and the name of the bucket that is said with it: of `user@bucket`, or the name itself, for which
+    /// `default` comes.
+    pub(crate) fn meant<'a>(&self, name: &'a [u8]) -> (&Arc<User>, Option<&'a [u8]>) {
+        meant(&self.users, name).unwrap_or((&self.default, Some(name)))
+    }
+
     /// All of them, by their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         self.users.values()
@@ -180,7 +215,13 @@ impl AccessControl {
         for (name, rules) in own.into_iter().chain(of_council) {
             let user = match self.users.get(name) {
                 Some(user) if user.rules == rules => Arc::clone(user),
-                _ => User::new(name, rules),
+                before => {
+                    let user = User::new(name, rules);
+                    for known in before.iter().flat_map(|user| &user.hashes) {
+                        user.hashes.iter().for_each(|hash| hash.learn_from(known));
+                    }
+                    user
+                }
             };
             users.insert(name.to_vec(), user);
         }

@@ -24,6 +24,7 @@ mod tracking;
 use data::spec::{Flags, Group, Keys};
 use data::{Failure, Reply, Spec};
 
+use crate::access::DEFAULT;
 use crate::copies::Wanted;
 use crate::node::Node;
 use crate::pubsub::audience::Kind;
@@ -129,6 +130,15 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
         (None, 0)
     };
     first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
+}
+
+/// The name and the password that a command shows which [`logs_in`].
+pub(crate) fn shown_login<'a>(words: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
+    match &words[secrets(words)] {
+        [name, password] => Some((name, password)),
+        [password] => Some((DEFAULT, password)),
+        _ => None,
+    }
 }
 
 /// True for a command that shows a password to become a user.

@@ -93,6 +93,7 @@ impl Node {
             Some(Block::Paused { number }) => self.pausing.leave(number),
             Some(Block::Large { number }) => self.large_writes.leave(number),
             Some(Block::Guess { until, number }) => self.guesses.leave((until, number)),
+            Some(Block::Password { number }) => self.passwords.leave(session.id, number),
             Some(Block::Slot(_) | Block::Copies { .. } | Block::Drain) | None => {}
         }
     }

@@ -16,6 +16,7 @@ use wire::{ArgumentsRef, Foreign, ProtocolError, Request, RequestParser};
 use crate::access::{self, lease};
 use crate::audit;
 use crate::choice::NOT_CHOSEN;
+use crate::commands::access::Wanted as UserWanted;
 use crate::commands::{self, Local};
 use crate::copies::Wanted;
 use crate::council::COUNCIL;
@@ -25,6 +26,7 @@ use crate::entry::Kind;
 use crate::full_sync;
 use crate::lane::Lane;
 use crate::node::{Node, Stopping, place_of};
+use crate::passwords;
 use crate::reply;
 use crate::router::ReadKind;
 use crate::routing::{Combine, Route};
@@ -229,7 +231,7 @@ impl Node {
         if lease::waits(self, session, arguments, words) {
             return;
         }
-        if self.waits_as_guess(session, arguments, words) {
+        if self.waits_as_guess(session, arguments, words) || passwords::waits(self, session, arguments, words) {
             return;
         }
         if session.is_limited
@@ -363,6 +365,10 @@ impl Node {
                         };
                         if session.aim_at(aim, arguments) {
                             let has_looks = session.lanes.iter().any(|lane| lane.looks > 0 || lane.has_many_reads());
+                            let is_rules = special == Local::User(UserWanted::Set);
+                            if is_rules && passwords::waits_for_rules(self, session, arguments, words) {
+                                return;
+                            }
                             if has_looks || (is_last && session.pending() > 0) || self.turns_around_anywhere(session) {
                                 session.drain(arguments);
                             } else {

@@ -26,6 +26,8 @@ use crate::errands::{Errand, ErrandAnswer};
 use crate::full_sync::FullSync;
 use crate::image::Image;
 pub use crate::large::LargeWriteSettings;
+use crate::passwords::stored::Argon2Cost;
+use crate::passwords::work::{PasswordOutcome, PasswordWork};
 pub use crate::planted::Planted;
 use crate::registry::{NodeKey, TrailMark};
 pub use crate::subscriptions::SubscriptionSettings;
@@ -196,6 +198,15 @@ pub enum Input<'a> {
         slot: u64,
         /// The answer to the client, if the owner has not taken the connection over.
         error: Option<&'static str>,
+    },
+    /// What has come of one of [`Outbox::password_work`].
+    PasswordTried {
+        /// Which of them.
+        number: u64,
+        /// The work as it was given.
+        work: PasswordWork,
+        /// What [`PasswordWork::run`] has returned.
+        outcome: PasswordOutcome,
     },
     /// The password that clients must show from now on. Connections that have shown the former one stay.
     Password(String),
@@ -370,6 +381,8 @@ pub struct Outbox {
     pub caches: Option<Vec<CacheWish>>,
     /// Conversations that the owner shall hold, some at a time and the others after them, each answered by one [`Input::ErrandDone`].
     pub errands: Vec<Errand>,
+    /// Passwords to be tried or hashed, on another thread, in any order, each answered by one [`Input::PasswordTried`]. At most a handful is under way.
+    pub password_work: Vec<(u64, PasswordWork)>,
     /// Clients that are to be sent all keys as an RDB file, behind what [`Outbox::clients`] has for them. The owner takes their connections over ([`Input::Closed`]) and closes them
     /// at the end; each is answered by one [`Input::FullSyncEnded`], at most [`base::limits::FULL_SYNCS_MAX`] are under way.
     pub full_syncs: Vec<FullSync>,
@@ -566,6 +579,10 @@ pub struct Config {
     pub trail_told_every: std::time::Duration,
     /// How long a request may wait for its outcome.
     pub request_timeout: std::time::Duration,
+    /// Passwords that `ACL SETUSER` is given in the clear are kept under argon2id, at this cost.
+    pub hashes_passwords: bool,
+    /// See `hashes_passwords`.
+    pub password_cost: Argon2Cost,
     /// Password for `AUTH`, if any.
     pub password: Option<String>,
     /// Without a password, clients of other machines are refused, unless `protected-mode` says otherwise.

@@ -16,11 +16,11 @@ use std::time::Duration;
 use base::Time;
 use wire::ArgumentsRef;
 
-use crate::access::DEFAULT;
 use crate::commands;
 use crate::door::{ConnectionId, Level};
 use crate::foreign::RareLine;
 use crate::node::Node;
+use crate::passwords;
 use crate::session::{Block, Session};
 
 /// Failures of a host that are answered at once …
@@ -48,7 +48,7 @@ pub(crate) struct Guesses {
 }
 
 /// The host of a connection's address; all that is not understood is one.
-fn host_of(address: &str) -> IpAddr {
+pub(crate) fn host_of(address: &str) -> IpAddr {
     address.parse::<SocketAddr>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| HostFailures::host(address.ip()))
 }
 
@@ -118,11 +118,7 @@ impl Node {
 
     /// True if these words make a connection the user that it has logged in as.
     fn is_known_login(&self, session: &Session, words: &[&[u8]]) -> bool {
-        let (name, password) = match &words[commands::secrets(words)] {
-            [name, password] => (*name, *password),
-            [password] => (DEFAULT, *password),
-            _ => return false,
-        };
+        let Some((name, password)) = commands::shown_login(words) else { return false };
         session.has_logged_in
             && self.login(session, name, password).is_some_and(|(user, _)| user.name == session.user.name)
     }
@@ -131,7 +127,11 @@ impl Node {
     pub(crate) fn note_wrong_password(&mut self, session: &Session) {
         self.stats.auth_failures += 1;
         if !session.is_inside {
-            self.guesses.failures.note(host_of(&session.address), self.now.time);
+            let host = host_of(&session.address);
+            self.guesses.failures.note(host, self.now.time);
+            if self.guesses.failures.waits_until(host, self.now.time).is_some() {
+                passwords::slow_down(self, host);
+            }
         }
         if let Some(end) = self.guesses.line.ask(self.now.time) {
             let from = &session.address;

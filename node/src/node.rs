@@ -51,6 +51,7 @@ use crate::newcomers::{self, Newcomers};
 use crate::outcast::Outcast;
 use crate::outlived::Outlived;
 use crate::pace::Quickness;
+use crate::passwords::{self, Passwords};
 use crate::pause::Pauses;
 use crate::peer::{PartitionNews, Ping};
 use crate::planner::Leads;
@@ -195,6 +196,7 @@ pub struct Node {
     /// How replicas compare their states.
     pub(crate) comparison: Comparison,
     pub(crate) errands: Errands,
+    pub(crate) passwords: Passwords,
     pub(crate) full_syncs: FullSyncs,
     pub(crate) backups: Backups,
     pub(crate) probes: BTreeMap<&'static str, u64>,
@@ -325,6 +327,7 @@ impl Node {
             Input::FullSyncEnded { connection, slot, error } => {
                 full_sync::on_ended(self, connection, slot, error);
             }
+            Input::PasswordTried { number, work, outcome } => passwords::tried(self, number, &work, &outcome),
             Input::Password(password) => access::on_password(self, password),
             Input::AuditFails(fails) => self.audit.fails = fails,
             Input::TrailSigned(mark) => audit::signed(self, mark),

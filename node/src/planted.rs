@@ -131,6 +131,8 @@ pub enum Planted {
     LowDiskGrows,
     /// Connections keep the rights that their users had when they logged in.
     RightsKept,
+    /// Once a password under argon2id was found right, every password is right for its user.
+    AnyPasswordOnceShown,
     /// A change of users is answered before other nodes have followed it.
     AnswersBeforeAll,
     /// A node goes by the users that it knows for ever.

@@ -160,6 +160,8 @@ const NODE_PROBES: &[&str] = &[
     "node: an entry replaced by one without effect",
     "node: a replaced entry put back",
     "node: an entry stepped over",
+    "passwords: a command waits until its password has been tried",
+    "passwords: one was found right",
     "access: a command was refused",
     "access: a script's call was refused",
     "access: connections closed whose rights were taken",

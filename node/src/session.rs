@@ -23,6 +23,7 @@ use crate::door::ConnectionId;
 use crate::group::DEFAULT_PARTITION;
 use crate::lane::{Lane, Lanes};
 use crate::levels::Levels;
+use crate::passwords::Settled;
 use crate::pubsub::Subscriptions;
 use crate::redirect::Redirected;
 use crate::routing::Combine;
@@ -118,6 +119,8 @@ pub(crate) enum Block {
     Large { number: u64 },
     /// Until its host may guess passwords again; its place among those who wait for that.
     Guess { until: Time, number: u64 },
+    /// Until the password that it shows has been tried; the number of that work.
+    Password { number: u64 },
     /// Until everything is answered: the next command is for another partition, or about what the connection has seen.
     Drain,
 }
@@ -172,6 +175,8 @@ pub(crate) struct Session {
     pub lanes: Lanes,
     /// The command that waits for [`Block::Drain`].
     pub deferred: Option<Arguments>,
+    /// What has come of work on passwords for the command that is deferred.
+    pub settled: Option<Box<Settled>>,
     /// The council was asked on behalf of the command that is deferred: see [`crate::access::lease`].
     pub has_asked_for_lease: bool,
     /// The owner was asked to stop reading.
@@ -288,6 +293,7 @@ impl Session {
             aim: DEFAULT_PARTITION.bucket,
             lanes: Lanes::default(),
             deferred: None,
+            settled: None,
             has_asked_for_lease: false,
             paused: false,
             closing: false,

@@ -627,6 +627,7 @@ impl Node {
         out.close.append(&mut self.to_close);
         out.pause.append(&mut self.pauses);
         out.errands.append(&mut self.errands.new);
+        out.password_work.extend(self.passwords.take_new());
         out.full_syncs.append(&mut self.full_syncs.new);
         out.limits.append(&mut self.pubsub.limits);
         out.caches = self.tell_caches().or(out.caches.take());

@@ -36,7 +36,10 @@ use std::time::Duration;
 use base::{NodeId, Now, PartitionId, Position, Time};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
-use node::{ConnectionId, ErrandAnswer, FullSync, Input, MadeBlock, Member, Node, Outbox, TakenBlocks};
+use node::{
+    ConnectionId, ErrandAnswer, FullSync, Input, MadeBlock, Member, Node, Outbox, PasswordOutcome, PasswordWork,
+    TakenBlocks,
+};
 use storage::{CacheSettings, CachedStore, Files, LsmStore};
 use tls::KeyHash;
 
@@ -50,6 +53,7 @@ use crate::errands::Errands;
 use crate::full_sync::FullSyncs;
 use crate::journal::{JournalEvents, JournalHandle};
 use crate::low_disk::{Passed, Refusals};
+use crate::passwords::PasswordThread;
 use crate::peer_tls::PeerSecurity;
 use crate::secrets::SharedLogins;
 use crate::systemd::Notifier;
@@ -103,6 +107,8 @@ pub(crate) enum Control {
     BlocksTaken(Box<TakenBlocks>),
     /// As [`Input::ErrandDone`].
     ErrandDone(ConnectionId, u64, ErrandAnswer),
+    /// As [`Input::PasswordTried`].
+    PasswordTried(u64, PasswordWork, PasswordOutcome),
     /// As [`Input::FullSyncEnded`].
     FullSyncEnded(FullSync, Option<&'static str>),
     /// As [`Input::Password`].
@@ -208,6 +214,8 @@ pub(crate) struct Parts {
     pub(crate) errands: Errands,
     /// Sends all keys to clients.
     pub(crate) full_syncs: FullSyncs,
+    /// Tries passwords.
+    pub(crate) passwords: PasswordThread,
     pub(crate) me: NodeId,
     /// Stands for the cluster that this node is of.
     pub(crate) fingerprint: u64,
@@ -271,6 +279,7 @@ struct EventLoop {
     vital_signs: VitalSigns,
     errands: Errands,
     full_syncs: FullSyncs,
+    passwords: PasswordThread,
 
     buffer: Vec<u8>,
     /// Those of clients, unless porters have them.
@@ -360,6 +369,7 @@ impl EventLoop {
             busy,
             errands: parts.errands,
             full_syncs: parts.full_syncs,
+            passwords: parts.passwords,
             work: Work::default(),
             vital_signs: VitalSigns::new(parts.notifier),
             buffer: vec![0; READ_BYTES],

@@ -2,7 +2,7 @@
 //!
 //! Users stand in the council, so no single folder can change them. The command leaves an order in the folder of a stopped node ([`FILE`], for its owner alone). At its next
 //! start the node says that order to the council, as its own, until it is done, and removes the file. Only those who may write the folder of a node can do that, and they
-//! could do everything in the node's name anyway. The order has the SHA-256 of the password, as the council keeps it.
+//! could do everything in the node's name anyway. The order has the password as the council keeps it: its SHA-256, or its hash under argon2id.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -21,7 +21,7 @@ use crate::audit::{self, Entry};
 use crate::bridge::Bridge;
 use crate::cli::asked::end_or;
 use crate::peer_tls::{self, Readers};
-use crate::user::{NewPassword, Secret};
+use crate::user::{NewPassword, Secret, rule_of};
 use crate::{check, log};
 
 /// The order, in a node's folder.
@@ -71,7 +71,7 @@ fn parse_name(text: &str) -> Result<String, String> {
 #[serde(deny_unknown_fields)]
 struct Reset {
     user: String,
-    /// The SHA-256 of the password.
+    /// The password as it is kept: its SHA-256, or its hash under argon2id.
     digest: String,
     admin: bool,
 }
@@ -79,7 +79,9 @@ struct Reset {
 impl Reset {
     fn read(bytes: &[u8]) -> Option<Reset> {
         let reset: Reset = serde_json::from_slice(bytes).ok()?;
-        let is_digest = reset.digest.len() == 64 && reset.digest.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let digest = &reset.digest;
+        let is_digest = digest.len() == 64 && digest.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let is_digest = is_digest || node::is_password_hash(digest);
         (is_digest && parse_name(&reset.user).is_ok()).then_some(reset)
     }
 
@@ -96,7 +98,7 @@ impl Reset {
     fn words(&self) -> Vec<String> {
         let rules: &[&str] = if self.admin { &["reset", "on", "role=admin"] } else { &["on", "resetpass"] };
         let words = ["ACL", "SETUSER", &self.user].into_iter().chain(rules.iter().copied());
-        words.map(str::to_owned).chain([format!("#{}", self.digest)]).collect()
+        words.map(str::to_owned).chain([rule_of(&self.digest)]).collect()
     }
 }
 
@@ -119,7 +121,7 @@ fn leave(arguments: &ResetPasswordArguments) -> Result<String, String> {
     // Nobody else has the folder meanwhile.
     let _files = Files::open(dir).map_err(check::refused)?;
     let secret = Secret::choose(&arguments.password)?;
-    let reset = Reset { user: arguments.user.clone(), digest: secret.digest(), admin: arguments.admin };
+    let reset = Reset { user: arguments.user.clone(), digest: secret.kept().to_owned(), admin: arguments.admin };
     // Nothing is done that is not told.
     audit::note(dir, &node, reset.entry())?;
     write(dir, &reset).map_err(|error| named(format!("the order cannot be written: {error}")))?;

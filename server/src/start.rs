@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base::limits::TRAIL_TOLD_EVERY;
 use base::ordered::OrderedWrite;
 use base::versions::Versions;
-use node::{Applying, Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
+use node::{Applying, Argon2Cost, Below, Config, Member, Node, Outbox, Recovered, SnapshotSettings};
 use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -33,6 +33,7 @@ use crate::full_sync::{self, FullSyncs};
 use crate::http::{self, HttpOptions, Visitors};
 use crate::options::{Options, StartArguments, StateIn, sample};
 use crate::parent;
+use crate::passwords::PasswordThread;
 use crate::peer_tls::{self, PeerSecurity};
 use crate::reset_password;
 use crate::secrets::{self, Password, SharedLogins};
@@ -248,6 +249,8 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         io_threads: options.io_threads,
         trail_told_every: TRAIL_TOLD_EVERY,
         request_timeout: options.request_timeout,
+        hashes_passwords: false,
+        password_cost: Argon2Cost::default(),
         password: options.password.clone(),
         protected_mode: options.protected_mode,
         log_bytes_per_snapshot: options.log_bytes_per_snapshot,
@@ -317,6 +320,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
     let full_syncs = FullSyncs::new(&resp, options, tell);
     let secret = security.as_ref().map(|security| security.secret.clone());
     let (clients_by, certificates) = secure_clients(options, &standing, secret, &audit)?.unzip();
+    let passwords = PasswordThread::start().map_err(thread_failed)?;
     let password = Password::new(options.password.clone());
     let logins = SharedLogins::default();
     let http_options = HttpOptions {
@@ -325,6 +329,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         request_timeout: options.request_timeout,
         password: password.clone(),
         logins: logins.clone(),
+        passwords: passwords.clone(),
         journal_syncs: journal.syncs(),
         dir: options.dir.clone(),
         visitors,
@@ -410,6 +415,7 @@ fn serve(options: &Options, notifier: &Arc<Notifier>) -> Result<Ending, Failure>
         handshakes_max: shares.handshakes,
         errands,
         full_syncs,
+        passwords,
         audit: audit.clone(),
         me: standing.me,
         fingerprint: standing.fingerprint(),

@@ -231,7 +231,7 @@ enum Action {
 
 #[derive(Args, Debug)]
 pub(crate) struct NewPassword {
-    /// File whose first line is the user's password. Only its SHA-256 is sent.
+    /// File whose first line is the user's password. It is sent and kept under argon2id.
     #[arg(long, value_name = "FILE")]
     new_password_file: Option<PathBuf>,
 }
@@ -310,7 +310,7 @@ fn wanted(
         }
         _ => {}
     }
-    if rules.iter().any(|rule| rule.starts_with(['>', '<', '#', '!'])) {
+    if rules.iter().any(|rule| rule.starts_with(['>', '<', '#', '!', '$'])) {
         return Err(
             "a password is no --rule: every user of this machine can see it there. Use --new-password-file FILE"
                 .to_owned(),
@@ -325,10 +325,24 @@ fn wanted(
     Ok(words)
 }
 
+/// The rule of `ACL SETUSER` that adds a password which is kept so.
+pub(crate) fn rule_of(kept: &str) -> String {
+    if kept.starts_with('$') { kept.to_owned() } else { format!("#{kept}") }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    let failed = |error: io::Error| format!("there is no randomness for a password: /dev/urandom: {error}");
+    File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).map_err(failed)?;
+    Ok(bytes)
+}
+
 /// The password of a user: of a file, or made here.
 pub(crate) struct Secret {
     text: String,
     is_new: bool,
+    /// As it is kept: its SHA-256 if it was made here, as nobody guesses that; under argon2id if somebody may have chosen it.
+    kept: String,
 }
 
 impl Secret {
@@ -337,35 +351,37 @@ impl Secret {
             let text = secrets::read_file(path)?;
             if text.chars().count() < PASSWORD_CHARACTERS_MIN {
                 eprintln!(
-                    "dictum: warning: the password has less than {PASSWORD_CHARACTERS_MIN} characters. It is kept as its SHA-256: who gets hold of that, from a disk or \
-                     a backup, can guess a short one. `openssl rand -hex 32` makes one that nobody guesses"
+                    "dictum: warning: the password has less than {PASSWORD_CHARACTERS_MIN} characters. It is kept under argon2id: who gets hold of that, from a disk or \
+                     a backup, can guess a short one all the same, slowly. `openssl rand -hex 32` makes one that nobody guesses"
                 );
             }
-            return Ok(Secret { text, is_new: false });
+            let salt = random()?;
+            let kept = node::password_hash(text.as_bytes(), &salt)
+                .ok_or("there is no memory for argon2id, which takes 19 MiB")?;
+            return Ok(Secret { text, is_new: false, kept });
         }
         if !io::stderr().is_terminal() {
             return Err("there is no terminal to show a new password at: give one by --new-password-file FILE \
                         (to make one: `openssl rand -hex 32`). Nothing was done."
                 .to_owned());
         }
-        let failed = |error: io::Error| format!("a password cannot be made: /dev/urandom: {error}");
-        let mut bytes = [0; PASSWORD_BYTES];
-        File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).map_err(failed)?;
+        let bytes: [u8; PASSWORD_BYTES] = random()?;
         let mut text = String::new();
         for byte in bytes {
             write!(text, "{byte:02x}").expect("a string takes all text");
         }
-        Ok(Secret { text, is_new: true })
+        let kept = node::password_digest(text.as_bytes());
+        Ok(Secret { text, is_new: true, kept })
     }
 
     /// The rule that adds it. The password itself stays here.
     fn rule(&self) -> String {
-        format!("#{}", self.digest())
+        rule_of(&self.kept)
     }
 
-    /// Its SHA-256.
-    pub(crate) fn digest(&self) -> String {
-        node::password_digest(self.text.as_bytes())
+    /// As it is kept: its SHA-256, or its hash under argon2id.
+    pub(crate) fn kept(&self) -> &str {
+        &self.kept
     }
 
     /// Shows it, if nobody knows it yet: at the terminal, not where the output goes, which may be kept.

@@ -502,6 +502,7 @@ impl<N: Door> Cluster<N> {
             Event::Commit(node, life) => self.on_commit(node, life),
             Event::SnapshotPart(node, life) => self.on_snapshot_part(node, life),
             Event::BlockMade(node, life) => self.on_block_made(node, life),
+            Event::PasswordTried(node, life) => self.on_password_tried(node, life),
             Event::ReceptionPart(node, life) => self.on_reception_part(node, life),
             Event::Start(node) => self.on_start(node),
             Event::Operator => self.on_operator(),

@@ -22,6 +22,8 @@ pub enum Event {
     SnapshotPart(NodeId, u64),
     /// A block of a snapshot for a peer is made.
     BlockMade(NodeId, u64),
+    /// A password was tried.
+    PasswordTried(NodeId, u64),
     /// The next part of what blocks from a peer need is done.
     ReceptionPart(NodeId, u64),
     /// The operator looks what became of what was asked for.

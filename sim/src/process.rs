@@ -15,7 +15,7 @@ use base::{NodeId, PartitionId, Position, Revision};
 use bytes::Bytes;
 use node::{
     BlockJob, ConnectionId, ErrandAnswer, FlushJob, Image, Input, JournalWrite, LinkTerms, Listener, MadeBlock, Outbox,
-    ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks, TrailMark,
+    PasswordOutcome, PasswordWork, ReceiveJob, SnapshotContent, SnapshotJob, TakenBlocks, TrailMark,
 };
 use storage::{
     CommitError, Journal, SnapshotId, SnapshotWriter, list_snapshots, remove_snapshot, remove_unfinished_snapshots,
@@ -70,6 +70,8 @@ pub enum Happening {
     Worked(u64, u64),
     /// See [`Input::TrailSigned`].
     TrailSigned(TrailMark),
+    /// See [`Input::PasswordTried`].
+    PasswordTried(u64, PasswordWork, PasswordOutcome),
     /// See [`Input::ErrandDone`].
     ErrandDone(u64, u64, ErrandAnswer),
     /// See [`Input::FullSyncEnded`]: nobody here sends files.
@@ -154,6 +156,8 @@ pub struct Running<N> {
     snapshot: Option<SnapshotTask>,
     /// Blocks to be made.
     blocks: VecDeque<BlockJob>,
+    /// Passwords to be tried.
+    password_work: VecDeque<(u64, PasswordWork)>,
     /// Blocks to be taken, in order.
     receptions: VecDeque<ReceiveJob>,
     reception_is_due: bool,
@@ -164,6 +168,8 @@ pub struct Running<N> {
 pub struct DiskWork {
     /// A snapshot has to be written.
     pub snapshot: bool,
+    /// So many passwords have to be tried.
+    pub passwords: usize,
     /// So many blocks have to be made.
     pub blocks: usize,
     /// Blocks have to be taken, and nobody is about to.
@@ -295,6 +301,9 @@ impl<N: Door> Running<N> {
                     node.step(now, Input::Worked { from, until, processor: processor.min(until.since(from)) }, out);
                 }
                 Happening::TrailSigned(mark) => node.step(now, Input::TrailSigned(mark), out),
+                Happening::PasswordTried(number, work, outcome) => {
+                    node.step(now, Input::PasswordTried { number, work, outcome }, out);
+                }
                 Happening::ErrandDone(connection, slot, answer) => {
                     node.step(now, Input::ErrandDone { connection: ConnectionId(connection), slot, answer }, out);
                 }
@@ -327,7 +336,9 @@ impl<N: Door> Running<N> {
         if let (Some(wishes), Some(store)) = (self.outbox.caches.take(), &mut self.store) {
             store.set_caches(&wishes);
         }
-        let mut work = DiskWork { blocks: self.outbox.make_blocks.len(), ..DiskWork::default() };
+        let (blocks, passwords) = (self.outbox.make_blocks.len(), self.outbox.password_work.len());
+        let mut work = DiskWork { blocks, passwords, ..DiskWork::default() };
+        self.password_work.extend(self.outbox.password_work.drain(..));
         self.blocks.extend(self.outbox.make_blocks.drain(..));
         self.receptions.extend(self.outbox.take_blocks.drain(..));
         work.reception = !self.receptions.is_empty() && !std::mem::replace(&mut self.reception_is_due, true);
@@ -337,6 +348,13 @@ impl<N: Door> Running<N> {
             work.snapshot = true;
         }
         work
+    }
+
+    /// Tries the password that was given first; or says that there is no memory for it.
+    pub fn try_password(&mut self, fails: bool) {
+        let Some((number, work)) = self.password_work.pop_front() else { return };
+        let outcome = if fails { PasswordOutcome::Failed } else { work.run() };
+        self.inbox.push(Happening::PasswordTried(number, work, outcome));
     }
 
     /// True if the block that was asked for first is for a peer.

@@ -31,7 +31,7 @@ pub use certified::ClientAuthorities;
 pub use clients::{ClientHandshake, ClientProgress, ClientSession, ClientTls};
 pub use handshake::{Failure, HANDSHAKE_BYTES_MAX, Handshake, PeerTls, Progress};
 pub use key::{KeyHash, NodeKey, is_signed, sha256};
-pub use secret::ClusterSecret;
+pub use secret::{ClusterSecret, random_key};
 pub use session::Session;
 pub use trust::{Trust, TrustedStream};
 

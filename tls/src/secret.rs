@@ -10,6 +10,16 @@ const PREFIX: &str = "dictum-cluster-secret-1.";
 /// Bytes of a secret. 128 bits cannot be guessed; 256 cannot by a quantum computer either.
 const SECRET_BYTES: usize = 32;
 
+/// A key that nobody can guess, for something that does not outlive this process.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn random_key() -> Result<[u8; SECRET_BYTES], String> {
+    let mut bytes = [0; SECRET_BYTES];
+    rand::fill(&mut bytes).map_err(|_| "the system has no randomness".to_owned())?;
+    Ok(bytes)
+}
+
 /// The secret of a cluster: 256 bits. Who knows it may be a node, so it is kept in files that nobody else can read.
 #[derive(Clone)]
 pub struct ClusterSecret([u8; SECRET_BYTES]);
@@ -20,9 +30,7 @@ impl ClusterSecret {
     /// # Errors
     /// The system has no randomness.
     pub fn generate() -> Result<ClusterSecret, String> {
-        let mut bytes = [0; SECRET_BYTES];
-        rand::fill(&mut bytes).map_err(|_| "the system has no randomness".to_owned())?;
-        Ok(ClusterSecret(bytes))
+        random_key().map(ClusterSecret)
     }
 
     /// Reads one as [`ClusterSecret::to_text`] has written it. Space around it is passed over.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{DEFAULT, User};
-use crate::commands::split_user_name;
+use super::{DEFAULT, Judged, User};
+use crate::passwords::work::{PasswordOutcome, PasswordWork};
 
 /// The users of a moment.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,26 @@ pub struct Login {
     pub bucket: Option<Vec<u8>>,
 }
 
+/// What is to be said of a login.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is right.
+    Right(Login),
+    /// It is wrong, or the user is off.
+    Wrong,
+    /// That depends on this, which takes its time: do it on another thread, tell its outcome to [`Logins::note`], and judge again. If that says `Untried` with the same work
+    /// again, the login is wrong.
+    Untried(PasswordWork),
+}
+
 impl Logins {
+    /// What has come of work is known from now on, to the node, too. `key`: 32 random bytes, for this.
+    pub fn note(&self, work: &PasswordWork, outcome: &PasswordOutcome, key: [u8; 32]) {
+        let PasswordOutcome::Fits(text) = outcome else { return };
+        let hashes = self.0.values().flat_map(|user| &user.hashes);
+        hashes.filter(|hash| hash.text == *text).for_each(|hash| hash.note(key, &work.password));
+    }
+
     /// True if it is the name of a user that may do everything.
     #[must_use]
     pub fn may_everything(&self, name: &[u8]) -> bool {
@@ -31,22 +50,21 @@ impl Logins {
     }
 
     /// Judges what was said, as `AUTH` does: the name of a user, `user@bucket`, or the name of a bucket, for which `default` comes. Without a name it is `default`;
-    /// without a password that user, if nobody has to show one. None if the login is wrong, or the user is off.
+    /// without a password that user, if nobody has to show one.
     #[must_use]
-    pub fn judge(&self, name: &[u8], password: Option<&[u8]>) -> Option<Login> {
+    pub fn judge(&self, name: &[u8], password: Option<&[u8]>) -> Verdict {
         let name = if name.is_empty() { DEFAULT } else { name };
-        let (user, bucket) = match self.0.get(name) {
-            Some(user) => (user, None),
-            None => match split_user_name(name).and_then(|(user, bucket)| Some((self.0.get(user)?, bucket))) {
-                Some((user, bucket)) => (user, Some(bucket)),
-                None => (self.0.get(DEFAULT)?, Some(name)),
-            },
+        let Some((user, bucket)) = super::meant(&self.0, name) else { return Verdict::Wrong };
+        let judged = match password {
+            Some(password) => user.judge(password),
+            None if user.is_open() => Judged::Right,
+            None => Judged::Wrong,
         };
-        let is_right = match password {
-            Some(password) => user.takes(password),
-            None => user.is_open(),
-        };
-        is_right.then(|| Login { user: user.name.clone(), bucket: bucket.map(<[u8]>::to_vec) })
+        match judged {
+            Judged::Right => Verdict::Right(Login { user: user.name.clone(), bucket: bucket.map(<[u8]>::to_vec) }),
+            Judged::Wrong => Verdict::Wrong,
+            Judged::Untried(work) => Verdict::Untried(work),
+        }
     }
 }
 
@@ -77,7 +95,7 @@ mod tests {
             user("off", &["off", "nopass"]),
         ]));
         let judge = |name: &str, password: Option<&str>| {
-            let login = logins.judge(name.as_bytes(), password.map(str::as_bytes))?;
+            let Verdict::Right(login) = logins.judge(name.as_bytes(), password.map(str::as_bytes)) else { return None };
             let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
             Some((text(login.user), login.bucket.map(text).unwrap_or_default()))
         };

@@ -8,14 +8,18 @@ use std::collections::BTreeSet;
 use sha2::{Digest, Sha256};
 use wire::{Malformed, Reader, Writer};
 
+use crate::passwords::stored::StoredHash;
+
 /// A password's SHA-256 in hexadecimal digits.
 const DIGEST_DIGITS: usize = 64;
 /// Most patterns, commands, passwords and selectors of one user, each and together: they are looked through for each of its commands, and for each rule that comes.
 pub(crate) const RULES_MAX: usize = 1000;
+/// Most passwords of one user under argon2id: a login may have to try them all.
+const HASHES_MAX: usize = 4;
 /// The bucket of database 0.
 const DATABASE_0: &str = crate::bucket::DEFAULT_NAME;
 
-/// Why a rule is refused. The texts are Redis's, but for the last two.
+/// Why a rule is refused. The texts are Redis's, but for the last four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     Syntax,
@@ -25,6 +29,8 @@ pub(crate) enum Refusal {
     ChannelsAreAll,
     NoSuchPassword,
     NoDigest,
+    NoHash,
+    TooManyHashes,
     UnknownRole,
     TooMuch,
 }
@@ -45,6 +51,10 @@ impl Refusal {
             Refusal::NoDigest => {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }
+            Refusal::NoHash => {
+                "The password must be $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> in unpadded Base64, with a hash of 32 bytes, a salt of 8 to 48, and m*t of 196608 at the most"
+            }
+            Refusal::TooManyHashes => "A user has 4 passwords under argon2id at the most: each costs those who try one",
             Refusal::UnknownRole => "Unknown role: there are viewer, reader, writer, operator and admin",
             Refusal::TooMuch => {
                 "The rules of a user are 1000 with 65536 bytes at the most, and those of all users have 1048576 bytes"
@@ -87,7 +97,7 @@ pub(crate) struct Rules {
     pub no_password: bool,
     /// `RESTORE` is not to look closely at what it is given: kept and told, and here it always does.
     pub skips_sanitizing: bool,
-    /// SHA-256 of each password, in hexadecimal digits.
+    /// Each password: its SHA-256 in hexadecimal digits, or as [`StoredHash`] is spelled.
     pub passwords: Vec<String>,
     pub root: Selector,
     pub selectors: Vec<Selector>,
@@ -340,6 +350,7 @@ impl Rules {
             _ if is(rule, "clearselectors") => self.selectors.clear(),
             _ if is(rule, "reset") => *self = Rules::default(),
             [b'>' | b'<', ..] => self.change(&without_password(rule))?,
+            [b'$', ..] | [b'!', b'$', ..] => self.change_hash(rule)?,
             [first @ (b'#' | b'!'), digest @ ..] => {
                 let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
                 if digest.len() != DIGEST_DIGITS || !digest.iter().all(is_digit) {
@@ -373,6 +384,31 @@ impl Rules {
         Ok(())
     }
 
+    /// Adds a password under argon2id, or takes it away.
+    fn change_hash(&mut self, rule: &[u8]) -> Result<(), Refusal> {
+        let (removes, text) = rule.strip_prefix(b"!").map_or((false, rule), |text| (true, text));
+        let text =
+            std::str::from_utf8(text).ok().filter(|text| StoredHash::read(text).is_some()).ok_or(Refusal::NoHash)?;
+        let place = self.passwords.iter().position(|known| known == text);
+        let hashes = self.passwords.iter().filter(|known| known.starts_with('$')).count();
+        match (removes, place) {
+            (true, Some(place)) => drop(self.passwords.remove(place)),
+            (true, None) => return Err(Refusal::NoSuchPassword),
+            (false, None) if hashes >= HASHES_MAX => return Err(Refusal::TooManyHashes),
+            (false, None) if self.passwords.len() >= RULES_MAX => return Err(Refusal::TooMuch),
+            (false, None) => self.passwords.push(text.to_owned()),
+            (false, Some(_)) => {}
+        }
+        self.no_password &= removes;
+        Ok(())
+    }
+
+    /// Rules that add its passwords.
+    fn password_rules(&self) -> impl Iterator<Item = Vec<u8>> {
+        let rule = |text: &String| if text.starts_with('$') { text.clone() } else { format!("#{text}") };
+        self.passwords.iter().map(move |text| rule(text).into_bytes())
+    }
+
     /// The flags of `ACL GETUSER`.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
@@ -386,7 +422,7 @@ impl Rules {
     /// The rules that make this user of an empty one, each one word or, of commands, several: what `ACL LIST` tells.
     fn describe(&self) -> Vec<Vec<u8>> {
         let mut rules: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
-        rules.extend(self.passwords.iter().map(|digest| format!("#{digest}").into_bytes()));
+        rules.extend(self.password_rules());
         rules.extend(self.root.describe());
         for selector in &self.selectors {
             rules.push([b"(", selector.describe().join(&b' ').as_slice(), b")"].concat());
@@ -397,7 +433,7 @@ impl Rules {
     /// Writes them, word by word: a line cannot be read back where a pattern has a parenthesis.
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
         let mut own: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
-        own.extend(self.passwords.iter().map(|digest| format!("#{digest}").into_bytes()));
+        own.extend(self.password_rules());
         write_words(w, &own);
         w.count(1 + self.selectors.len());
         for selector in std::iter::once(&self.root).chain(&self.selectors) {

@@ -83,7 +83,7 @@ pub(super) fn order(words: &[&[u8]]) -> Vec<String> {
     let is_join = is(0, "dictum.node") && is(1, "join");
     let hides = |place: usize, word: &[u8]| match place {
         // Passwords and their digests. Other words of `ACL SETUSER` were found to be rules before they are shown (`refused`).
-        3.. if is_rules => matches!(word.first(), Some(b'>' | b'<' | b'#' | b'!')),
+        3.. if is_rules => matches!(word.first(), Some(b'>' | b'<' | b'#' | b'!' | b'$')),
         3.. if is_settings && place % 2 == 1 => is_secret_setting(words[place - 1]),
         2 => is_join,
         _ => false,

@@ -11,12 +11,13 @@ use super::known::{self, CATEGORIES};
 use super::{ADMIN, ALWAYS, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::access::compiled::check;
 use crate::access::roles::expanded;
-use crate::access::rules::{Refusal, Rules, Selector, has_spaces, joined, without_password};
+use crate::access::rules::{Refusal, Rules, Selector, has_spaces, joined};
 use crate::access::stored::{NAME_BYTES_MAX, RULES_BYTES_MAX, UserChange};
 use crate::access::{self, DEFAULT, User};
 use crate::council::{COUNCIL, Order};
 use crate::entry::Kind;
 use crate::node::Node;
+use crate::passwords;
 use crate::session::{Block, Session};
 
 const GROUP: Group = Group::Server;
@@ -237,9 +238,10 @@ pub(crate) enum Wanted {
 /// Carries `ACL SETUSER` and `ACL DELUSER` out; the connection is aimed at the council.
 pub(crate) fn order(node: &mut Node, session: &mut Session, wanted: Wanted, words: &[&[u8]]) {
     let order = match wanted {
-        Wanted::Set => set_order(node, words),
+        Wanted::Set => set_order(node, session, words),
         Wanted::Delete => delete_order(words),
     };
+    session.settled = None;
     let order = match order {
         Ok(_) if !node.has(Feature::Users) => {
             let text = "ERR users cannot be changed yet: not all nodes are known to be of this version, which takes a new cluster some seconds, and one that is upgraded until its last node";
@@ -252,7 +254,7 @@ pub(crate) fn order(node: &mut Node, session: &mut Session, wanted: Wanted, word
     session.block = slot.map(Block::Slot).or(session.block);
 }
 
-fn set_order(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
+fn set_order(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Order, Failure> {
     let name = words[2];
     if has_spaces(name) {
         return Err(Failure::Text("ERR Usernames can't contain spaces or null characters"));
@@ -282,7 +284,15 @@ fn set_order(node: &Node, words: &[&[u8]]) -> Result<Order, Failure> {
             Failure::built(&text)
         })?);
     }
-    let rules = plain.iter().map(|rule| without_password(rule)).collect();
+    let mut rules = Vec::new();
+    for rule in plain {
+        rules.extend(passwords::rules_of(node, session, name, &rule)?);
+    }
+    if rules.iter().any(|rule| rule.starts_with(b"$")) && !node.has(Feature::HashedPasswords) {
+        return Err(Failure::Text(
+            "ERR passwords under argon2id have to wait until all nodes are of a version that knows them",
+        ));
+    }
     // The council does not know the rules of `default` until somebody has changed them. It knows all others.
     let first = if name == DEFAULT { node.access.default().rules.write_one() } else { Vec::new() };
     Ok(Order::Users(UserChange::Set { name: name.to_vec(), first, rules }))

@@ -206,6 +206,18 @@ const fn tunable(
 
 /// By name.
 static SETTINGS: &[Setting] = &[
+    settable(
+        "acl-password-hash",
+        |config| (if config.hashes_passwords { "argon2id" } else { "sha256" }).to_owned(),
+        |config, value| {
+            config.hashes_passwords = match value.to_ascii_lowercase().as_slice() {
+                b"argon2id" => true,
+                b"sha256" => false,
+                _ => return Err("argument(s) must be one of the following: sha256, argon2id".to_owned()),
+            };
+            Ok(())
+        },
+    ),
     Setting { name: "audit-keys", value: Value::Audited(|audited| audited.text().to_owned(), AuditedKeys::set) },
     Setting {
         name: "audit-keys-rate",

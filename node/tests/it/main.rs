@@ -40,6 +40,7 @@ mod observed;
 mod pages;
 mod partitions;
 mod passed_on;
+mod passwords;
 mod pause;
 mod pubsub;
 mod restored_folders;

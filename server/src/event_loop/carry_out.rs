@@ -89,6 +89,11 @@ impl EventLoop {
         }
         self.transfers.give(&mut self.outbox);
         self.outbox.errands.drain(..).for_each(|errand| self.errands.give(errand));
+        for (number, work) in self.outbox.password_work.drain(..) {
+            let messenger = self.messenger.clone();
+            self.passwords
+                .give(work, move |work, outcome| messenger.tell(Control::PasswordTried(number, work, outcome)));
+        }
         self.serve_clients(now);
         if commit_here {
             // A disk may take its time.

@@ -164,6 +164,9 @@ impl EventLoop {
             }
             Control::BlockMade(made) => self.node.step(now, Input::BlockMade(made), &mut self.outbox),
             Control::BlocksTaken(taken) => self.node.step(now, Input::BlocksTaken(taken), &mut self.outbox),
+            Control::PasswordTried(number, work, outcome) => {
+                self.node.step(now, Input::PasswordTried { number, work, outcome }, &mut self.outbox);
+            }
             Control::ErrandDone(connection, slot, answer) => {
                 self.node.step(now, Input::ErrandDone { connection, slot, answer }, &mut self.outbox);
             }

@@ -1,6 +1,7 @@
 //! Logins over HTTP. A client shows a user's name and password (Basic), or the password of `default` (Bearer); the commands of the request are then carried out with the
 //! rights of that user, by the node, as those of a connection after `AUTH` are. A client that shows nothing is the user that the certificate of the connection names, or `default`.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRequestParts, Request, State};
@@ -8,7 +9,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use node::Login;
+use node::{Login, PasswordOutcome, Verdict};
 
 use super::client::Failure;
 use super::guesses::HasShown;
@@ -72,7 +73,7 @@ pub(super) async fn authenticate(State(api): State<Arc<Api>>, mut request: Reque
         return problem.into_response();
     }
     let certified = request.extensions().get::<Certified>().cloned().unwrap_or_default();
-    match let_in(&api, shown.as_ref(), certified.name()).await {
+    match let_in(&api, shown.as_ref(), certified.name(), remote.map(Remote)).await {
         Ok((caller, own)) => {
             if let Some(shown) = shown {
                 if needs_login(&api) && !has_shown.is(&shown) {
@@ -105,13 +106,17 @@ async fn let_in(
     api: &Api,
     shown: Option<&Credentials>,
     certified: Option<&str>,
+    remote: Option<Remote>,
 ) -> Result<(Caller, BucketName), Problem> {
     let unknown = || unauthorized("The user must be default, or the name of a bucket.");
     let of_certificate = match (shown, certified, api.options.logins.get()) {
         (None, Some(name), Some(logins)) => logins.named(name.as_bytes()),
         _ => None,
     };
-    let Login { user, bucket } = of_certificate.map_or_else(|| judge(api, shown), Ok)?;
+    let Login { user, bucket } = match of_certificate {
+        Some(login) => login,
+        None => judge(api, shown, remote).await?,
+    };
     let caller = Caller::User(user.into());
     let Some(bucket) = bucket else { return Ok((caller, BucketName::default_bucket().clone())) };
     let needs_login = needs_login(api);
@@ -130,14 +135,26 @@ async fn let_in(
 }
 
 /// Judges a login.
-fn judge(api: &Api, shown: Option<&Credentials>) -> Result<Login, Problem> {
+async fn judge(api: &Api, shown: Option<&Credentials>, remote: Option<Remote>) -> Result<Login, Problem> {
     let (name, password) = shown.map_or((&b""[..], None), |shown| (&shown.user, Some(shown.password.as_slice())));
     if let Some(logins) = api.options.logins.get() {
-        return logins.judge(name, password).ok_or_else(|| {
-            unauthorized(
-                "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.",
-            )
-        });
+        let mut verdict = logins.judge(name, password);
+        if let Verdict::Untried(work) = &verdict {
+            let from = remote.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |remote| remote.0.ip());
+            let outcome = api.trials.run(from, work).await;
+            if outcome == PasswordOutcome::Failed {
+                let message = "The password could not be tried, as there is no memory for it: try again later.";
+                return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "TRYAGAIN", message));
+            }
+            logins.note(work, &outcome, tls::random_key().map_err(|_| Problem::internal("There is no randomness."))?);
+            verdict = logins.judge(name, password);
+        }
+        let Verdict::Right(login) = verdict else {
+            let message =
+                "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.";
+            return Err(unauthorized(message));
+        };
+        return Ok(login);
     }
     // Until somebody has changed users everybody is `default`, with the password of the node if it has one.
     let is_right =

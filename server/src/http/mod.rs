@@ -29,6 +29,7 @@ mod place;
 mod problem;
 mod request;
 mod text;
+mod trials;
 mod web_pages;
 
 use std::io;
@@ -52,6 +53,7 @@ use crate::audit::Audit;
 use crate::bridge::Bridge;
 use crate::client_tls::ClientSecurity;
 use crate::journal::sync_times::SyncTimes;
+use crate::passwords::PasswordThread;
 use crate::secrets::{Password, SharedLogins};
 use audit::Auditor;
 use client::Pool;
@@ -63,6 +65,7 @@ use metrics::HttpCounts;
 use problem::{Access, Problem};
 use request::Budget;
 pub(crate) use text::JsonBytes;
+use trials::Trials;
 pub use web_pages::Visitors;
 use web_pages::{PageLog, Remote};
 
@@ -102,6 +105,8 @@ pub struct HttpOptions {
     pub dir: PathBuf,
     /// How clients are spoken to under TLS, if they are.
     pub(crate) clients_by: Option<ClientSecurity>,
+    /// Tries passwords.
+    pub passwords: PasswordThread,
     /// The audit trail of the node.
     pub(crate) audit: Audit,
 }
@@ -114,6 +119,7 @@ struct Api {
     page_log: PageLog,
     guesses: Guesses,
     auditor: Auditor,
+    trials: Trials,
     /// Places for those who are told changes.
     streams: Arc<Semaphore>,
     options: HttpOptions,
@@ -216,6 +222,7 @@ fn router(bridge: Bridge, options: HttpOptions) -> Router {
         counts: HttpCounts::default(),
         page_log: PageLog::default(),
         guesses: Guesses::default(),
+        trials: Trials::new(options.passwords.clone()),
         auditor: Auditor::new(options.audit.clone()),
         streams: Arc::new(Semaphore::new(changes::streams_max(options.connections_max.min(CONNECTIONS_MAX)))),
         options,

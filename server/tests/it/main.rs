@@ -34,6 +34,7 @@ mod moved;
 mod netns;
 mod nodes;
 mod partitions;
+mod passwords;
 mod peer_links;
 mod pubsub;
 mod reset_password;

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 79] = [
+pub const PLANTED: [(&str, Planted); 80] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -68,6 +68,7 @@ pub const PLANTED: [(&str, Planted); 79] = [
     ("any-round", Planted::AnyRound),
     ("torn-is-damage", Planted::TornIsDamage),
     ("rights-kept", Planted::RightsKept),
+    ("any-password-once-shown", Planted::AnyPasswordOnceShown),
     ("answers-before-all", Planted::AnswersBeforeAll),
     ("endless-lease", Planted::EndlessLease),
     ("audit-forgotten", Planted::AuditForgotten),

@@ -51,6 +51,8 @@ struct Guest {
     parser: ReplyParser,
     /// It has logged in: until then it is `default`, who may do everything.
     is_in: bool,
+    /// It shows a password that is nobody's.
+    is_guessing: bool,
     /// Its node has answered it by itself, without asking another one.
     is_served: bool,
     /// Commands without an answer yet.
@@ -173,6 +175,11 @@ pub struct Guests {
     begun: u64,
 }
 
+/// True for the user of whom the operator sometimes asks no password.
+fn takes_any_password(name: &str) -> bool {
+    name.starts_with("guest0v")
+}
+
 /// An order about a user, in words; true if it takes everything.
 fn order(name: &str, rng: &mut Rng) -> (bool, Vec<String>) {
     let name = name.to_owned();
@@ -186,7 +193,12 @@ fn order(name: &str, rng: &mut Rng) -> (bool, Vec<String>) {
     let rules = [
         vec!["on".to_owned(), format!(">{name}"), format!("~{name}:*"), "+echo".to_owned(), "+eval".to_owned()],
         ["+multi", "+exec", "+discard"].map(str::to_owned).to_vec(),
-        ["reset", "on", "nopass", "+echo"].map(str::to_owned).to_vec(),
+        vec![
+            "reset".to_owned(),
+            "on".to_owned(),
+            if takes_any_password(&name) { "nopass".to_owned() } else { format!(">{name}") },
+            "+echo".to_owned(),
+        ],
         vec!["+get".to_owned()],
         vec!["-get".to_owned()],
         vec!["resetkeys".to_owned(), format!("%R~{name}:*")],
@@ -219,6 +231,9 @@ impl<N: Door> Cluster<N> {
             self.revocations.retire(&name);
             (takes_all, words) = (true, ["ACL", "DELUSER", &name].map(str::to_owned).to_vec());
         }
+        if rng.chance(1, 4) {
+            self.change_password_hash(node, rng);
+        }
         let mut bytes = Vec::new();
         wire::encode_command(&mut bytes, &words);
         let Some(connection) = self.new_guest(node) else { return false };
@@ -235,6 +250,16 @@ impl<N: Door> Cluster<N> {
             self.visit(node, rng);
         }
         true
+    }
+
+    /// The operator changes how passwords are kept from now on.
+    fn change_password_hash(&mut self, node: NodeId, rng: &mut Rng) {
+        let Some(connection) = self.new_guest(node) else { return };
+        let hash = if rng.chance(2, 3) { "argon2id" } else { "sha256" };
+        let mut bytes = Vec::new();
+        wire::encode_command(&mut bytes, ["CONFIG", "SET", "acl-password-hash", hash]);
+        self.give(node, Happening::Opened(connection, Listener::Inside));
+        self.give(node, Happening::Received(connection, bytes.into()));
     }
 
     /// Cuts a node other than this one off from all others, for longer than it may go by the users that it knows. Returns a user that this node serves.
@@ -274,8 +299,9 @@ impl<N: Door> Cluster<N> {
             let parser = ReplyParser::new(ReplyLimits::default());
             // Some come by way of HTTP, which has let them in by what it knew.
             let is_in = rng.chance(1, 4);
-            let guest =
-                Guest { connection, user: name.clone(), parser, is_in, is_served: false, asked: VecDeque::new() };
+            let is_guessing = !is_in && rng.chance(1, 8);
+            let asked = VecDeque::new();
+            let guest = Guest { connection, user: name.clone(), parser, is_in, is_guessing, is_served: false, asked };
             if let Some(running) = &mut self.machine(node).running {
                 running.guests.held.push(guest);
             }
@@ -283,7 +309,8 @@ impl<N: Door> Cluster<N> {
                 self.give(node, Happening::OpenedFor(connection, name));
             } else {
                 self.give(node, Happening::Opened(connection, Listener::Forwards));
-                self.ask(node, held, false, &["AUTH", &name, &name]);
+                let password = if is_guessing { "guessed" } else { &name };
+                self.ask(node, held, false, &["AUTH", &name, password]);
             }
             return;
         }
@@ -371,6 +398,11 @@ impl<N: Door> Cluster<N> {
                 }
                 if !guest.is_in {
                     guest.is_in = !is_refused;
+                    if guest.is_guessing && !is_refused && !takes_any_password(&guest.user) {
+                        let text =
+                            format!("{} has let a guest in as {} with a wrong password", name_of(node), guest.user);
+                        self.violations.push(("rights", text));
+                    }
                     if let Value::Error(text) = &reply {
                         // One that was not looked at has not failed.
                         answered[0] += usize::from(text.starts_with("WRONGPASS"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::NodeId;
-use node::{Config, Level, LogLine, PlainSigner, SnapshotSettings};
+use node::{Argon2Cost, Config, Level, LogLine, PlainSigner, SnapshotSettings};
 use storage::JournalOptions;
 
 use super::Cluster;
@@ -53,6 +53,8 @@ impl<N: Door> Cluster<N> {
             io_threads: 1,
             trail_told_every: super::trails::TOLD_EVERY,
             request_timeout: std::time::Duration::from_millis(self.chaos.request_timeout_ms),
+            hashes_passwords: false,
+            password_cost: Argon2Cost::LEAST,
             password: None,
             protected_mode: true,
             log_bytes_per_snapshot: self.chaos.log_bytes_per_snapshot,
@@ -276,6 +278,10 @@ impl<N: Door> Cluster<N> {
         self.hold_errands(node, errands, &mut clients, &mut close, &mut pause);
         self.serve_clients(node, clients, close, pause);
         self.begin_commit(node, true);
+        for _ in 0..work.passwords {
+            let at = now + self.rng.between(100_000, 30 * MS);
+            self.queue.push(at, Event::PasswordTried(node, life));
+        }
         if work.snapshot {
             let at = now + self.rng.between(100_000, 5 * MS);
             self.queue.push(at, Event::SnapshotPart(node, life));
@@ -428,6 +434,21 @@ impl<N: Door> Cluster<N> {
             running.make_block(fails);
             self.trace.event(now, [16, u64::from(node.0), life, u64::from(fails)], || {
                 format!("{} has {}made a block", name_of(node), if fails { "not " } else { "" })
+            });
+            self.poke(node);
+        }
+    }
+
+    pub(super) fn on_password_tried(&mut self, node: NodeId, life: u64) {
+        let fails = self.rng.chance(1, 50) && !self.healed;
+        if self.put_off(node, Event::PasswordTried(node, life)) {
+            return;
+        }
+        let now = self.now;
+        if let Some(running) = self.process(node, life) {
+            running.try_password(fails);
+            self.trace.event(now, [31, u64::from(node.0), life, u64::from(fails)], || {
+                format!("{} has {}tried a password", name_of(node), if fails { "not " } else { "" })
             });
             self.poke(node);
         }

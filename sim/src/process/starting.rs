@@ -136,6 +136,7 @@ pub fn start<N: Door>(disk: &SimDisk, start: Start, rng: &mut Rng) -> Result<Run
         discard_before: None,
         snapshot: None,
         blocks: VecDeque::new(),
+        password_work: VecDeque::new(),
         receptions: VecDeque::new(),
         reception_is_due: false,
         spaces_dropped,

@@ -478,13 +478,18 @@ fn rights_kept() {
 }
 
 #[test]
+fn any_password_once_shown() {
+    is_found_saying(Planted::AnyPasswordOnceShown, 100, (&[Fault::Users], &[]), ("rights", "with a wrong password"));
+}
+
+#[test]
 fn answers_before_all() {
     is_found_saying(Planted::AnswersBeforeAll, 30, (&[Fault::Users], &[]), ("rights", "who had nothing any more"));
 }
 
 #[test]
 fn endless_lease() {
-    is_found_saying(Planted::EndlessLease, 60, (&[Fault::Users], &[]), ("rights", "who had nothing any more"));
+    is_found_saying(Planted::EndlessLease, 120, (&[Fault::Users], &[]), ("rights", "who had nothing any more"));
 }
 
 #[test]

@@ -12,6 +12,10 @@ use super::{SETTINGS, Value, is_of_node};
 /// What each setting does that does anything, or why it cannot be set.
 const DOES: &[(&str, &str)] = &[
     (
+        "acl-password-hash",
+        "how a password is kept that `ACL SETUSER` is given by `>`: as `sha256`, as in a Redis, or under [`argon2id`](security.md#how-passwords-are-kept)",
+    ),
+    (
         "audit-keys",
         "reads and writes of which keys stand in the [audit trail](security.md#audit): patterns as ACL rules have them, `~card:* %R~ssn:*`; empty: of none",
     ),

@@ -11,8 +11,8 @@ use base::versions::NEWEST;
 use base::{NodeId, Now, PartitionId, Position, Time, WallTime};
 use bytes::Bytes;
 use node::{
-    AuditEvent, BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox,
-    PlainSigner, ReceiveJob, Recovered, SubscriptionSettings, Voters,
+    Argon2Cost, AuditEvent, BlockJob, Config, ConnectionId, FullSync, Input, LinkTerms, Listener, Member, Node, Outbox,
+    PasswordWork, PlainSigner, ReceiveJob, Recovered, SubscriptionSettings, Voters,
 };
 
 pub use errands::Talk;
@@ -51,6 +51,8 @@ pub fn config(count: usize, me: u16) -> Config {
         io_threads: 1,
         trail_told_every: Duration::from_secs(60),
         request_timeout: Duration::from_secs(5),
+        hashes_passwords: false,
+        password_cost: Argon2Cost::LEAST,
         password: None,
         protected_mode: true,
         log_bytes_per_snapshot: u64::MAX,
@@ -143,6 +145,10 @@ pub struct Cluster {
     /// Conversations that are held for nodes.
     pub errands: Vec<Talk>,
     errands_begun: u64,
+    /// Passwords that are to be tried, and how many were. They are tried in the next pass, unless they are held up.
+    pub password_work: Vec<(u16, u64, PasswordWork)>,
+    pub passwords_tried: usize,
+    pub holds_passwords_up: bool,
     /// Clients that are to be sent all keys.
     pub full_syncs: Vec<FullSync>,
     /// What nodes have told for their audit trails.
@@ -217,6 +223,9 @@ impl Cluster {
             standing_still: Vec::new(),
             back_from_work: Vec::new(),
             errands: Vec::new(),
+            password_work: Vec::new(),
+            passwords_tried: 0,
+            holds_passwords_up: false,
             full_syncs: Vec::new(),
             audited: Vec::new(),
             errands_begun: 0,
@@ -409,6 +418,7 @@ impl Cluster {
         for errand in out.errands {
             self.begin_errand(me, errand);
         }
+        self.password_work.extend(out.password_work.into_iter().map(|(number, work)| (me, number, work)));
         self.full_syncs.extend(out.full_syncs);
         self.audited.extend(out.audit.into_iter().map(|record| (me, record.event)));
         if let Some(last) = out.journal.last() {
@@ -455,6 +465,9 @@ impl Cluster {
         self.under_way = under_way;
         self.mail.extend(Vec::into_iter(arrived).map(|(_, from, to, bytes)| (from, to, bytes)));
         self.hold_errands();
+        if !self.holds_passwords_up {
+            self.try_passwords();
+        }
         for (me, from) in std::mem::take(&mut self.back_from_work) {
             self.give(me, Input::Worked { from, until: now, processor: now.since(from) });
         }
@@ -501,6 +514,15 @@ impl Cluster {
         self.mail.append(&mut kept);
         for me in (0..self.nodes.len() as u16).filter(|me| !self.standing_still.contains(me)).collect::<Vec<_>>() {
             self.give(me, Input::EndTurn);
+        }
+    }
+
+    /// Tries the passwords that are to be tried.
+    pub fn try_passwords(&mut self) {
+        for (me, number, work) in std::mem::take(&mut self.password_work) {
+            self.passwords_tried += 1;
+            let outcome = work.run();
+            self.give(me, Input::PasswordTried { number, work, outcome });
         }
     }
 

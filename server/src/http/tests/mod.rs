@@ -70,6 +70,7 @@ impl Server {
             value_bytes_max,
             request_timeout,
             password: crate::secrets::Password::new(password.map(str::to_owned)),
+            passwords: crate::passwords::PasswordThread::start().expect("a thread"),
             logins: crate::secrets::SharedLogins::default(),
             journal_syncs: std::sync::Arc::default(),
             dir: std::env::temp_dir(),
