@@ -116,44 +116,57 @@ pub(crate) fn secrets(words: &[&[u8]]) -> std::ops::Range<usize> {
     if is(0, "acl") && (is(1, "setuser") || is(1, "dryrun")) {
         return 2.min(words.len())..words.len();
     }
-    let (first, count) = if is(0, "hello") {
-        (behind(1, "auth"), 2)
-    } else if is(0, "migrate") {
-        // A key may have such a name.
-        let keys = behind(6, "keys").unwrap_or(words.len());
-        let before = |place: &usize| *place < keys;
-        match behind(6, "auth2").filter(before) {
-            Some(place) => (Some(place), 2),
-            None => (behind(6, "auth").filter(before), 1),
-        }
-    } else {
-        (None, 0)
+    if is(0, "hello") {
+        return secrets_of_hello(words);
+    }
+    if !is(0, "migrate") {
+        return 0..0;
+    }
+    // A key may have such a name.
+    let keys = behind(6, "keys").unwrap_or(words.len());
+    let before = |place: &usize| *place < keys;
+    let (first, count) = match behind(6, "auth2").filter(before) {
+        Some(place) => (Some(place), 2),
+        None => (behind(6, "auth").filter(before), 1),
     };
     first.map_or(0..0, |place| place + 1..(place + 1 + count).min(words.len()))
 }
 
-/// The name and the password that a command shows which [`logs_in`].
+/// As [`secrets`]: from the first login of a `HELLO` to the end of the last one. Where it cannot be read, a password may stand anywhere.
+fn secrets_of_hello(words: &[&[u8]]) -> std::ops::Range<usize> {
+    let begin = if words.get(1).is_some_and(|word| data::args::parse_integer(word).is_some()) { 2 } else { 1 };
+    let (mut place, mut secret) = (begin, None);
+    while let Some(word) = words.get(place) {
+        let (from, next) = match () {
+            () if word.eq_ignore_ascii_case(b"auth") => (place + 1, place + 3),
+            () if word.eq_ignore_ascii_case(b"setname") => (usize::MAX, place + 2),
+            () => (place, words.len()),
+        };
+        if from < words.len() {
+            let first = secret.map_or(from, |(first, _)| first);
+            secret = Some((first, next.min(words.len())));
+        }
+        place = next;
+    }
+    secret.map_or(0..0, |(first, end)| first..end)
+}
+
+/// The name and the password that a command shows to become a user; none if it does not, or cannot be read.
 pub(crate) fn shown_login<'a>(words: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
-    match &words[secrets(words)] {
-        [name, password] => Some((name, password)),
-        [password] => Some((DEFAULT, password)),
+    match words {
+        [command, ..] if command.eq_ignore_ascii_case(b"hello") => connection::Hello::parse(words).ok()?.login,
+        [command, login @ ..] if command.eq_ignore_ascii_case(b"auth") => match login {
+            [name, password] => Some((name, password)),
+            [password] => Some((DEFAULT, password)),
+            _ => None,
+        },
         _ => None,
     }
 }
 
-/// True for a command that shows a password to become a user.
-pub(crate) fn logs_in(words: &[&[u8]]) -> bool {
-    let says = words[0].eq_ignore_ascii_case(b"auth") || words[0].eq_ignore_ascii_case(b"hello");
-    says && !secrets(words).is_empty()
-}
-
-/// The user that `AUTH` or `HELLO` names, if one does, and the password.
-pub(crate) fn user_said<'w>(words: &[&'w [u8]]) -> Option<(&'w [u8], &'w [u8])> {
-    let says = words[0].eq_ignore_ascii_case(b"auth") || words[0].eq_ignore_ascii_case(b"hello");
-    match &words[secrets(words)] {
-        [user, password] if says => Some((user, password)),
-        _ => None,
-    }
+/// The same where the command names the user.
+pub(crate) fn user_said<'a>(words: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
+    shown_login(words).filter(|_| words.len() > 2)
 }
 
 /// Marks of commands that tell or change how the server runs.

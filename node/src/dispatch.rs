@@ -196,6 +196,7 @@ impl Node {
             audit::took(self, session, asked);
         }
         if session.deferred.is_none() {
+            session.settled = None;
             self.large_writes.forget(session.id);
         }
         // CLIENT CACHING is for one command, or one transaction.

@@ -40,7 +40,7 @@ pub struct HostFailures {
 /// The guesses that a node has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
-    failures: HostFailures,
+    pub(crate) failures: HostFailures,
     /// Connections that wait, by when that ends, in the order in which they came.
     waiting: BTreeMap<(Time, u64), ConnectionId>,
     next: u64,
@@ -67,6 +67,12 @@ impl HostFailures {
     pub fn waits_until(&self, host: IpAddr, now: Time) -> Option<Time> {
         let (until, failures) = self.hosts.get(&host)?;
         (*failures >= FAILURES_MAX && now < *until).then_some(*until)
+    }
+
+    /// True if a password of this host was wrong a moment ago.
+    #[must_use]
+    pub fn has(&self, host: IpAddr, now: Time) -> bool {
+        self.hosts.get(&host).is_some_and(|(until, _)| now < *until)
     }
 
     /// A password of this host was wrong.
@@ -102,7 +108,9 @@ impl Node {
         words: &[&[u8]],
     ) -> bool {
         // A client that renews its own login guesses nothing.
-        if session.is_inside || !commands::logs_in(words) || self.is_known_login(session, words) {
+        let Some(login) = commands::shown_login(words) else { return false };
+        // What was tried has waited, and was counted.
+        if session.is_inside || passwords::was_tried(session) || self.is_known_login(session, login) {
             return false;
         }
         let Some(until) = self.guesses.failures.waits_until(host_of(&session.address), self.now.time) else {
@@ -117,8 +125,7 @@ impl Node {
     }
 
     /// True if these words make a connection the user that it has logged in as.
-    fn is_known_login(&self, session: &Session, words: &[&[u8]]) -> bool {
-        let Some((name, password)) = commands::shown_login(words) else { return false };
+    fn is_known_login(&self, session: &Session, (name, password): (&[u8], &[u8])) -> bool {
         session.has_logged_in
             && self.login(session, name, password).is_some_and(|(user, _)| user.name == session.user.name)
     }
@@ -126,16 +133,20 @@ impl Node {
     /// A password was wrong, or the name of no user.
     pub(crate) fn note_wrong_password(&mut self, session: &Session) {
         self.stats.auth_failures += 1;
-        if !session.is_inside {
-            let host = host_of(&session.address);
-            self.guesses.failures.note(host, self.now.time);
-            if self.guesses.failures.waits_until(host, self.now.time).is_some() {
-                passwords::slow_down(self, host);
-            }
+        if !session.is_inside && !passwords::is_counted(session) {
+            self.note_guess(host_of(&session.address));
         }
         if let Some(end) = self.guesses.line.ask(self.now.time) {
             let from = &session.address;
             self.event(Level::Warning, format!("wrong password, or the name of no user, from {from}{end}"));
+        }
+    }
+
+    /// A host has shown a password that is wrong.
+    pub(crate) fn note_guess(&mut self, host: IpAddr) {
+        self.guesses.failures.note(host, self.now.time);
+        if self.guesses.failures.waits_until(host, self.now.time).is_some() {
+            passwords::slow_down(self, host);
         }
     }
 

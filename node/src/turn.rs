@@ -31,6 +31,7 @@ use crate::newcomers;
 use crate::node::{Node, Stopping, TICK_EVERY};
 use crate::outcast;
 use crate::partition::Partition;
+use crate::passwords;
 use crate::peer::PeerMessage;
 use crate::reply;
 use crate::router::{Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
@@ -302,6 +303,7 @@ impl Node {
         self.look_at_pause();
         self.end_waits();
         self.look_at_guesses();
+        passwords::tick(self);
         audit::tick(self);
         subscriptions::glue::tick(self);
         self.relieve();

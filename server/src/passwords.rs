@@ -33,9 +33,7 @@ impl PasswordThread {
 
     /// Takes one more; `tell` gets its outcome. Those who give it work bound how much that is.
     pub(crate) fn give(&self, work: PasswordWork, tell: impl FnOnce(PasswordWork, PasswordOutcome) + Send + 'static) {
-        if let Err(mpsc::SendError((work, tell))) = self.0.send((work, Box::new(tell))) {
-            // It has panicked: nothing is tried any more, and everybody is told so.
-            tell(work, PasswordOutcome::Failed);
-        }
+        // The thread is gone only when the process ends.
+        let _ = self.0.send((work, Box::new(tell)));
     }
 }

@@ -14,7 +14,7 @@ use crate::passwords::stored::StoredHash;
 const DIGEST_DIGITS: usize = 64;
 /// Most patterns, commands, passwords and selectors of one user, each and together: they are looked through for each of its commands, and for each rule that comes.
 pub(crate) const RULES_MAX: usize = 1000;
-/// Most passwords of one user under argon2id: a login may have to try them all.
+/// Most passwords of one user under argon2id: a login may have to try them all. A part of the format, as what stands in [`crate::passwords::stored`].
 const HASHES_MAX: usize = 4;
 /// The bucket of database 0.
 const DATABASE_0: &str = crate::bucket::DEFAULT_NAME;
@@ -52,9 +52,11 @@ impl Refusal {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }
             Refusal::NoHash => {
-                "The password must be $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> in unpadded Base64, with a hash of 32 bytes, a salt of 8 to 48, and m*t of 196608 at the most"
+                "The password must be $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> in unpadded Base64, with a hash of 32 bytes and a salt of 8 to 48; m is 8*p to 65536, p 1 to 4, and m*t up to 196608"
             }
-            Refusal::TooManyHashes => "A user has 4 passwords under argon2id at the most: each costs those who try one",
+            Refusal::TooManyHashes => {
+                "A user has 4 passwords under argon2id at the most, as a wrong one is tried against all of them: take one away by !$argon2id... or <password, or begin with resetpass"
+            }
             Refusal::UnknownRole => "Unknown role: there are viewer, reader, writer, operator and admin",
             Refusal::TooMuch => {
                 "The rules of a user are 1000 with 65536 bytes at the most, and those of all users have 1048576 bytes"

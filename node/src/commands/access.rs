@@ -237,16 +237,15 @@ pub(crate) enum Wanted {
 
 /// Carries `ACL SETUSER` and `ACL DELUSER` out; the connection is aimed at the council.
 pub(crate) fn order(node: &mut Node, session: &mut Session, wanted: Wanted, words: &[&[u8]]) {
+    if !node.has(Feature::Users) {
+        let text = "ERR users cannot be changed yet: not all nodes are known to be of this version, which takes a new cluster some seconds, and one that is upgraded until its last node";
+        return node.refuse(session, &Failure::Text(text));
+    }
     let order = match wanted {
         Wanted::Set => set_order(node, session, words),
         Wanted::Delete => delete_order(words),
     };
-    session.settled = None;
     let order = match order {
-        Ok(_) if !node.has(Feature::Users) => {
-            let text = "ERR users cannot be changed yet: not all nodes are known to be of this version, which takes a new cluster some seconds, and one that is upgraded until its last node";
-            return node.refuse(session, &Failure::Text(text));
-        }
         Ok(order) => order,
         Err(failure) => return node.refuse(session, &failure),
     };
@@ -254,7 +253,7 @@ pub(crate) fn order(node: &mut Node, session: &mut Session, wanted: Wanted, word
     session.block = slot.map(Block::Slot).or(session.block);
 }
 
-fn set_order(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Order, Failure> {
+fn set_order(node: &Node, session: &Session, words: &[&[u8]]) -> Result<Order, Failure> {
     let name = words[2];
     if has_spaces(name) {
         return Err(Failure::Text("ERR Usernames can't contain spaces or null characters"));

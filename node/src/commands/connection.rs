@@ -182,27 +182,48 @@ fn auth(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::Ok)
 }
 
-fn hello(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
-    let mut rest = words[1..].iter();
-    let mut protocol = context.session.protocol;
-    if let Some(version) = rest.next() {
-        let Some(number) = data::args::parse_integer(version) else {
-            return Err(Failure::Text("ERR Protocol version is not an integer or out of range"));
-        };
-        protocol = Protocol::from_number(number).ok_or(Failure::Text("NOPROTO unsupported protocol version"))?;
-    }
-    let mut name = None;
-    while let Some(option) = rest.next() {
-        if option.eq_ignore_ascii_case(b"auth") {
-            let (Some(user), Some(password)) = (rest.next(), rest.next()) else {
-                return Err(syntax_error_in_hello(option));
+/// What `HELLO` says.
+pub(crate) struct Hello<'a> {
+    protocol: Option<Protocol>,
+    /// Name and password.
+    pub login: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Hello<'a> {
+    /// Reads it wholly before anything of it is done. Of several logins the last one counts, as in a Redis.
+    ///
+    /// # Errors
+    /// In Redis's words.
+    pub(crate) fn parse(words: &[&'a [u8]]) -> Result<Hello<'a>, Failure> {
+        let mut rest = words[1..].iter().copied();
+        let mut hello = Hello { protocol: None, login: None, name: None };
+        if let Some(version) = rest.next() {
+            let Some(number) = data::args::parse_integer(version) else {
+                return Err(Failure::Text("ERR Protocol version is not an integer or out of range"));
             };
-            authenticate(context, (user, true), password)?;
-        } else if option.eq_ignore_ascii_case(b"setname") {
-            name = Some(rest.next().ok_or_else(|| syntax_error_in_hello(option))?.to_vec());
-        } else {
-            return Err(syntax_error_in_hello(option));
+            let protocol = Protocol::from_number(number).ok_or(Failure::Text("NOPROTO unsupported protocol version"));
+            hello.protocol = Some(protocol?);
         }
+        while let Some(option) = rest.next() {
+            let mut value = || rest.next().ok_or_else(|| syntax_error_in_hello(option));
+            if option.eq_ignore_ascii_case(b"auth") {
+                hello.login = Some((value()?, value()?));
+            } else if option.eq_ignore_ascii_case(b"setname") {
+                hello.name = Some(value()?);
+            } else {
+                return Err(syntax_error_in_hello(option));
+            }
+        }
+        Ok(hello)
+    }
+}
+
+fn hello(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
+    let Hello { protocol, login, name } = Hello::parse(words)?;
+    let protocol = protocol.unwrap_or(context.session.protocol);
+    if let Some((user, password)) = login {
+        authenticate(context, (user, true), password)?;
     }
     if !context.session.authenticated {
         return Err(Failure::Text(
@@ -210,7 +231,7 @@ fn hello(context: &mut Context<'_>, words: &[&[u8]]) -> Result<Reply, Failure> {
         ));
     }
     if let Some(name) = name {
-        set_name(context, &name)?;
+        set_name(context, name)?;
     }
     context.session.protocol = protocol;
     let pair = |key: &str, value: Reply| (Reply::bulk(key.as_bytes()), value);

@@ -8,6 +8,7 @@ use base64ct::{Base64Unpadded, Encoding};
 
 /// How all of them begin.
 pub(crate) const PREFIX: &str = "$argon2id$v=19$";
+// These are a part of the format: replicas judge by them which rules there are, and read stored users by them. They may only grow, and that takes a version.
 /// Bytes of a new salt, and of each hash.
 pub(crate) const SALT_BYTES: usize = 16;
 const SALT_BYTES_MIN: usize = 8;

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use node::{Login, PasswordOutcome, Verdict};
+use node::{Login, PasswordOutcome, PasswordWork, Verdict};
 
 use super::client::Failure;
 use super::guesses::HasShown;
@@ -85,9 +85,11 @@ pub(super) async fn authenticate(State(api): State<Arc<Api>>, mut request: Reque
             request.extensions_mut().insert(OwnBucket(own));
             next.run(request).await
         }
-        Err(problem) => {
+        Err(Refused { problem, is_counted }) => {
             if let Some(guesser) = remote.filter(|_| shown.is_some() && problem.status == StatusCode::UNAUTHORIZED) {
-                api.guesses.note(guesser.ip());
+                if !is_counted {
+                    api.guesses.note(guesser.ip());
+                }
                 api.auditor.login_failed(shown.as_ref(), remote.map(Remote));
                 api.page_log.tell(remote, &problem);
             }
@@ -107,7 +109,7 @@ async fn let_in(
     shown: Option<&Credentials>,
     certified: Option<&str>,
     remote: Option<Remote>,
-) -> Result<(Caller, BucketName), Problem> {
+) -> Result<(Caller, BucketName), Refused> {
     let unknown = || unauthorized("The user must be default, or the name of a bucket.");
     let of_certificate = match (shown, certified, api.options.logins.get()) {
         (None, Some(name), Some(logins)) => logins.named(name.as_bytes()),
@@ -127,34 +129,49 @@ async fn let_in(
     if needs_login && own != *BucketName::default_bucket() {
         match api.pool.lease(&caller, &own, &Levels::default(), Access::Read).await {
             Ok(_) => {}
-            Err(Failure::Refused(text)) if text.starts_with(problem::NO_SUCH_BUCKET) => return Err(unknown()),
-            Err(failure) => return Err(Problem::from_failure(failure, Access::Read)),
+            Err(Failure::Refused(text)) if text.starts_with(problem::NO_SUCH_BUCKET) => return Err(unknown().into()),
+            Err(failure) => return Err(Problem::from_failure(failure, Access::Read).into()),
         }
     }
     Ok((caller, own))
 }
 
+/// Nobody is let in.
+struct Refused {
+    problem: Problem,
+    /// The password is wrong, and was counted as a guess when it was tried.
+    is_counted: bool,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Refused {
+        Refused { problem, is_counted: false }
+    }
+}
+
 /// Judges a login.
-async fn judge(api: &Api, shown: Option<&Credentials>, remote: Option<Remote>) -> Result<Login, Problem> {
+async fn judge(api: &Api, shown: Option<&Credentials>, remote: Option<Remote>) -> Result<Login, Refused> {
     let (name, password) = shown.map_or((&b""[..], None), |shown| (&shown.user, Some(shown.password.as_slice())));
-    if let Some(logins) = api.options.logins.get() {
-        let mut verdict = logins.judge(name, password);
-        if let Verdict::Untried(work) = &verdict {
-            let from = remote.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |remote| remote.0.ip());
-            let outcome = api.trials.run(from, work).await;
-            if outcome == PasswordOutcome::Failed {
-                let message = "The password could not be tried, as there is no memory for it: try again later.";
-                return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "TRYAGAIN", message));
+    let mut tried: Option<PasswordWork> = None;
+    // The users of now, after each try: they may have changed meanwhile.
+    while let Some(logins) = api.options.logins.get() {
+        let work = match logins.judge(name, password) {
+            Verdict::Right(login) => return Ok(login),
+            Verdict::Untried(work) if tried.as_ref() != Some(&work) => work,
+            Verdict::Untried(_) | Verdict::Wrong => {
+                let message =
+                    "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.";
+                return Err(Refused { problem: unauthorized(message), is_counted: tried.is_some() });
             }
-            logins.note(work, &outcome, tls::random_key().map_err(|_| Problem::internal("There is no randomness."))?);
-            verdict = logins.judge(name, password);
-        }
-        let Verdict::Right(login) = verdict else {
-            let message =
-                "Show a user's name and password: Authorization: Basic, or Bearer PASSWORD for the user default.";
-            return Err(unauthorized(message));
         };
-        return Ok(login);
+        let from = remote.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |remote| remote.0.ip());
+        let outcome = api.trials.run(from, &work).await?;
+        if outcome == PasswordOutcome::Failed {
+            let message = "The password could not be tried, as there is no memory for it: try again later.";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "TRYAGAIN", message).into());
+        }
+        logins.note(&work, &outcome, tls::random_key().map_err(|_| Problem::internal("There is no randomness."))?);
+        tried = Some(work);
     }
     // Until somebody has changed users everybody is `default`, with the password of the node if it has one.
     let is_right =
@@ -163,7 +180,7 @@ async fn judge(api: &Api, shown: Option<&Credentials>, remote: Option<Remote>) -
         });
     if !is_right {
         let message = "Show the cluster's password: Authorization: Bearer PASSWORD, or Basic with the user default.";
-        return Err(unauthorized(message));
+        return Err(unauthorized(message).into());
     }
     Ok(Login { user: DEFAULT.to_vec(), bucket: (!name.is_empty()).then(|| name.to_vec()) })
 }

@@ -117,7 +117,7 @@ struct Api {
     budget: Budget,
     counts: HttpCounts,
     page_log: PageLog,
-    guesses: Guesses,
+    guesses: Arc<Guesses>,
     auditor: Auditor,
     trials: Trials,
     /// Places for those who are told changes.
@@ -216,13 +216,14 @@ async fn accept(listener: tokio::net::TcpListener, connections_max: usize, door:
 /// All routes.
 fn router(bridge: Bridge, options: HttpOptions) -> Router {
     let needs_password = options.password.get().is_some();
+    let guesses = Arc::new(Guesses::default());
     let api = Arc::new(Api {
         pool: Pool::new(bridge, options.request_timeout),
         budget: Budget::new(options.value_bytes_max),
         counts: HttpCounts::default(),
         page_log: PageLog::default(),
-        guesses: Guesses::default(),
-        trials: Trials::new(options.passwords.clone()),
+        trials: Trials::new(options.passwords.clone(), Arc::clone(&guesses)),
+        guesses,
         auditor: Auditor::new(options.audit.clone()),
         streams: Arc::new(Semaphore::new(changes::streams_max(options.connections_max.min(CONNECTIONS_MAX)))),
         options,
