@@ -108,6 +108,14 @@ pub const SUBSCRIPTIONS_MAX: usize = 200_000;
 pub const SUBSCRIPTIONS_OF_CONNECTION_MAX: usize = 1024;
 /// Most keys, prefixes and patterns of one subscription to changes.
 pub const SUBSCRIPTION_WORDS_MAX: usize = 1024;
+/// Longest name of a named subscription.
+pub const NAMED_NAME_BYTES_MAX: usize = 1000;
+/// Most bytes of the words of one: each acknowledgement writes them anew.
+pub const NAMED_WORDS_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes of the record of one: its words, and a place of up to [`PARTITIONS_MAX`] revisions.
+pub const NAMED_RECORD_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of what tells who has attached.
+pub const NAMED_BY_BYTES_MAX: usize = 256;
 /// Longest pattern of a subscription to changes.
 pub const SUBSCRIPTION_PATTERN_BYTES_MAX: usize = 1024;
 /// Most patterns of all subscriptions to changes on a node: each change is compared with each of them.

@@ -187,7 +187,16 @@ pub const FEATURES: [(Feature, u16, By); 35] = [
 
 /// Commands on keys that came after [`OLDEST`], by their names in lower case: a node from before would find them unknown where others carry them out, and
 /// its copy would be another from then on. So they are refused until the cluster has the version, and unknown in entries of earlier ones.
-pub const COMMANDS: &[(&str, u16)] = &[("dictum.revision", 8), ("pfdebug", 8)];
+pub const COMMANDS: &[(&str, u16)] = &[
+    ("dictum.ack", 8),
+    ("dictum.attach", 8),
+    ("dictum.forget", 8),
+    ("dictum.named", 8),
+    ("dictum.revision", 8),
+    ("dictum.sub", 8),
+    ("dictum.unsub", 8),
+    ("pfdebug", 8),
+];
 
 impl Feature {
     /// The first version that has it.

@@ -43,7 +43,7 @@ const TABLE: &[(&[KeyFlags], &[&str])] = &[
         &[CHANGE],
         &[
             "decr", "incrby", "eval", "hincrbyfloat", "incrbyfloat", "decrby", "evalsha", "getex", "hincrby", "getset",
-            "zincrby", "fcall", "incr", "setbit", "move", "hgetex", "json.numincrby", "json.nummultby", "json.toggle", "bitfield",
+            "zincrby", "fcall", "incr", "setbit", "dictum.attach", "move", "hgetex", "json.numincrby", "json.nummultby", "json.toggle", "bitfield",
         ],
     ),
     (

@@ -87,7 +87,7 @@ mod tests {
     }
 
     const TAKEN: &str = "
-        blmpop blpop brpop bzmpop bzpopmax bzpopmin del delex dictum.del expire expireat flushall flushdb
+        blmpop blpop brpop bzmpop bzpopmax bzpopmin del delex dictum.ack dictum.del dictum.forget expire expireat flushall flushdb
         function|delete function|dump function|flush function|help function|kill function|list function|stats
         getdel getex hdel hgetdel hgetex hpersist json.arrpop json.arrtrim json.clear json.del json.forget
         lmpop lpop lrem ltrim persist pexpire pexpireat rpop script|debug script|exists script|flush

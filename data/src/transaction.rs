@@ -201,6 +201,12 @@ impl<'a> Transaction<'a> {
         self.tree.time
     }
 
+    /// That of the next change.
+    #[must_use]
+    pub fn next_revision(&self) -> Revision {
+        self.tree.revision.next()
+    }
+
     /// Chance that is the same on every replica.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng

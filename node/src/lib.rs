@@ -116,6 +116,7 @@ pub use commands::COMPATIBLE_VERSION;
 pub use data::algorithms::rdb;
 pub use data::rebuild::Manner;
 pub use data::rows::HEADER as CSV_HEADER;
+pub use data::token::Token as ChangesToken;
 pub use door::{
     CacheWish, Config, ConnectionId, DiskRoom, Input, JournalWrite, LargeWriteSettings, Level, LinkTerms, Listener,
     LogLine, LogTrimSettings, Member, Nodes, Outbox, OutputLimit, Planted, ProcessFigures, Recovered,
@@ -133,7 +134,6 @@ pub use peer::busy_sign;
 pub use probes::PROBES;
 pub use registry::{NodeKey, TrailMark, is_zone};
 pub use subscriptions::glue::{Recorded, RecordedChange, StoredKey, recorded, stored_key, stored_keys};
-pub use subscriptions::token::Token as ChangesToken;
 pub use testimony::Signer;
 pub use transfer::jobs::{BlockJob, MadeBlock, ReceiveJob, TakenBlocks};
 pub use versions::version_of_message;

@@ -66,6 +66,10 @@ pub(crate) fn changes_data(session: &Session, words: &[&[u8]]) -> bool {
 }
 
 fn is_of_data(words: &[&[u8]]) -> bool {
+    let is = |place: usize, word: &str| words.get(place).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+    if is(0, "dictum.subscribe") && is(1, "name") {
+        return true;
+    }
     words.first().is_some_and(|name| data::lookup(name).is_some_and(|entry| entry.spec.flags.has(Flags::WRITE)))
 }
 

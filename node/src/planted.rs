@@ -133,6 +133,10 @@ pub enum Planted {
     RightsKept,
     /// Once a password under argon2id was found right, every password is right for its user.
     AnyPasswordOnceShown,
+    /// Where a named subscription begins is not noted before its client has the answer.
+    BeginningUnnoted,
+    /// A client is not told that another one has attached to its name, and goes on.
+    TakenOverUntold,
     /// A change of users is answered before other nodes have followed it.
     AnswersBeforeAll,
     /// A node goes by the users that it knows for ever.

@@ -9,6 +9,8 @@ const NODE_PROBES: &[&str] = &[
     "node: entry over its budget",
     "node: state compared",
     "subscriptions: one begun",
+    "subscriptions: a client has attached to a name",
+    "subscriptions: a name was taken over",
     "subscriptions: keys that are there told",
     "subscriptions: all of a partition that is there was told",
     "subscriptions: what is there is told behind a gap",

@@ -359,10 +359,15 @@ impl Session {
     /// As [`Session::open_slot`], for a reply of `count` parts.
     pub(crate) fn open_parts(&mut self, bytes: usize, count: usize, how: Combine) -> u64 {
         let slot = self.open_slot(bytes);
+        self.expect_parts(slot, count, how);
+        slot
+    }
+
+    /// The reply of a slot that is open has so many parts from now on.
+    pub(crate) fn expect_parts(&mut self, slot: u64, count: usize, how: Combine) {
         if let Some(place) = self.slot_mut(slot) {
             place.parts = Some(Box::new(Parts { answers: vec![None; count], missing: count, how }));
         }
-        slot
     }
 
     /// The number under which part `place` of a slot's reply is answered.

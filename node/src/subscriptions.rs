@@ -20,6 +20,7 @@
 //! Changes are recorded while somebody subscribes: a subscription puts an entry into the partition's log that turns recording on for a while ([`LEASE`]), on every replica alike.
 //! Why so: `docs/decisions/2026-11-30-subscriptions.md`.
 
+pub(crate) mod attaching;
 pub(crate) mod command;
 mod delivery;
 pub(crate) mod feeding;
@@ -28,6 +29,7 @@ pub(crate) mod filter;
 pub(crate) mod frames;
 pub(crate) mod glue;
 mod index;
+mod names;
 mod opening;
 pub(crate) mod pages;
 mod ring;
@@ -51,6 +53,7 @@ use feeds::Feeds;
 use filter::{Filter, Kinds};
 use frames::{Bodies, Reason};
 use index::{Index, Listener};
+use names::Names;
 use opening::Opening;
 use ring::Rings;
 use size::Size;
@@ -193,6 +196,8 @@ pub(crate) struct Told {
     /// Live subscriptions that fell behind, and others that have become live.
     pub fell_behind: usize,
     pub came_live: usize,
+    /// Names that others have attached to.
+    pub taken: usize,
 }
 
 impl Told {
@@ -233,6 +238,7 @@ pub(crate) struct Subscriptions {
     waiting: Waiting,
     walkers: Walkers,
     feeds: Feeds,
+    names: Names,
     /// Those that are live and were not told so yet.
     untold: BTreeSet<SubscriptionId>,
     /// The last of these that was asked whether its connection takes it.
@@ -275,6 +281,7 @@ impl Subscriptions {
             waiting: Waiting::default(),
             walkers: Walkers::default(),
             feeds: Feeds::default(),
+            names: Names::default(),
             untold: BTreeSet::new(),
             untold_hand: SubscriptionId(0),
             last: SubscriptionId(0),
@@ -374,6 +381,7 @@ impl Subscriptions {
             || self.feeds.pages.are_wanted()
             || !self.waiting.later.is_empty()
             || !self.untold.is_empty()
+            || self.names.has_taken()
     }
 
     /// True if no other node is told changes or stored keys here.
@@ -403,6 +411,7 @@ impl Subscriptions {
         (before, stamp): (Revision, u64),
         records: Vec<ChangeRecord>,
     ) {
+        self.names.note(partition, &records);
         self.rings.push(partition, before, stamp, records);
         self.feeds.note(partition);
         if self.watched.contains_key(&partition) {
@@ -450,6 +459,7 @@ impl Subscriptions {
             }
         }
         self.untold.remove(&id);
+        self.names.remove(id);
         self.size = self.size.minus(subscription.size);
         self.waiting.stalled.forget(connection, id);
         self.walkers.forget(connection, id);
@@ -465,6 +475,7 @@ impl Subscriptions {
     /// The connection is gone.
     pub(crate) fn leave(&mut self, connection: ConnectionId) {
         self.reset(connection);
+        self.names.leave(connection);
         let waiting = self.opening.range((connection, 0)..=(connection, u64::MAX));
         let slots: Vec<u64> = waiting.map(|((_, slot), _)| *slot).collect();
         slots.into_iter().for_each(|slot| self.give_up(connection, slot));

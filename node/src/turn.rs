@@ -37,6 +37,7 @@ use crate::reply;
 use crate::router::{Asked, ReadKind, SEND_AGAIN_AFTER, Waiter};
 use crate::session::{Block, Gathered};
 use crate::subscriptions;
+use crate::subscriptions::attaching::Answered;
 use crate::testimony;
 use crate::trimming;
 use crate::words::{self, Terms};
@@ -468,7 +469,11 @@ impl Node {
             _ => None,
         };
         let mut merge = session.take_merge(slot);
-        let opened = subscriptions::glue::answered(self, connection, slot, answer);
+        let opened = match subscriptions::glue::answered(self, connection, slot, answer) {
+            Answered::AsItIs => None,
+            Answered::Instead(reply) => Some(reply),
+            Answered::Later => return,
+        };
         let answer = opened.as_ref().unwrap_or(answer);
         audit::answered(self, connection, slot, answer);
         if let Some(merge) = merge.as_mut().filter(|merge| !merge.later.is_empty() && matches!(answer, Reply::Array(_)))

@@ -42,6 +42,7 @@ pub mod secrets;
 pub mod sim_command;
 pub mod start;
 pub mod status;
+pub mod sub;
 pub mod unsafe_recover;
 pub mod user;
 pub mod watch;

@@ -14,7 +14,7 @@ use server::options::StartArguments;
 use server::sim_command::SimArguments;
 use server::{
     audit, backup, bucket, check, cli, clock_command, dev, import, init, nodes, private, reset_password, secrets,
-    sim_command, start, status, unsafe_recover, user, watch,
+    sim_command, start, status, sub, unsafe_recover, user, watch,
 };
 
 /// Memory is freed by another thread than the one that took it all the time here; mimalloc copes best.
@@ -59,6 +59,10 @@ enum Command {
     ResetPassword(reset_password::ResetPasswordArguments),
     /// Creates, lists, changes and drops buckets.
     Bucket(bucket::BucketArguments),
+    /// Adds keys to a named subscription.
+    Sub(sub::SubArguments),
+    /// Takes keys out of a named subscription.
+    Unsub(sub::SubArguments),
     /// Shows the changes of keys as they happen.
     Watch(watch::WatchArguments),
     /// Adds, lists and removes users, and says what each may do.
@@ -129,6 +133,8 @@ fn main() -> ExitCode {
         Command::UnsafeRecover(arguments) => unsafe_recover::run(arguments),
         Command::ResetPassword(arguments) => reset_password::run(arguments),
         Command::Bucket(arguments) => bucket::run(arguments),
+        Command::Sub(arguments) => sub::run_sub(arguments),
+        Command::Unsub(arguments) => sub::run_unsub(arguments),
         Command::Watch(arguments) => watch::run(arguments),
         Command::User(arguments) => user::run(arguments),
         Command::Node(arguments) => nodes::run(arguments),

@@ -1,4 +1,6 @@
 //! `dictum watch`: the changes of keys, a line each. A lost connection is made anew at the next node, which goes on where the last one has stopped.
+//!
+//! With a name the cluster keeps the place: what was printed is acknowledged within a second, and the next `dictum watch` of that name goes on there.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -22,11 +24,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(10);
 /// A node that was heard for less has not gone on: the minute does not begin anew with it.
 const HEARD: Duration = Duration::from_secs(5);
+/// What was printed under a name is acknowledged so soon.
+const ACKNOWLEDGED_AFTER: Duration = Duration::from_secs(1);
 /// Errors that another node may not have, or the same one later.
 const PASSING: [&str; 7] = ["CLUSTERDOWN", "NOCOPY", "LOADING", "UNKNOWN", "TRYAGAIN", "MISCONF", "BUSY"];
 /// How errors begin that all nodes have. Behind a lost connection any other one may pass.
-const LASTING: [&str; 6] =
-    ["NOPERM", "NOAUTH", "WRONGPASS", "ERR there is no bucket", "ERR the token", "ERR that is no token"];
+const LASTING: [&str; 7] = [
+    "NOPERM",
+    "NOAUTH",
+    "WRONGPASS",
+    "ERR there is no bucket",
+    "ERR there is no subscription",
+    "ERR the token",
+    "ERR that is no token",
+];
 
 /// Gaps behind which there is something to be told.
 const HELPED_BY_STATE: [&str; 3] = ["retention", "too-slow", "begun-anew"];
@@ -38,6 +49,7 @@ Examples:
   dictum watch                            every change of the bucket default
   dictum watch 'cart:*' --state           the keys that are there, then every change of them
   dictum watch --key a --key b --json     two keys, a line of JSON for each message
+  dictum watch --name mail 'order:*'       goes on where the last one of that name has stopped, and takes over from it
   dictum watch --at db1:7001,db2:7001     goes on at the other node when one is gone
 
 A line of JSON has a kind: set, deadline, del, expire, evict, flush (changes), state (a key that is there), begin, live, progress and gap, as
@@ -55,6 +67,9 @@ pub struct WatchArguments {
     /// Tell changes of this kind alone; may be repeated.
     #[arg(long = "kind", value_name = "KIND", value_parser = PossibleValuesParser::new(["set", "deadline", "del", "expire", "evict", "flush"]))]
     kinds: Vec<String>,
+    /// Attach to the subscription of this name, and acknowledge what is printed. Without keys it is for those that it has: `dictum sub` adds some.
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    name: Option<String>,
     /// The bucket.
     #[arg(long, value_name = "NAME", default_value = "default")]
     bucket: String,
@@ -156,16 +171,29 @@ impl Watch {
         let WatchArguments { patterns, keys, prefixes, kinds, state, no_values, .. } = &self.arguments;
         let mut words = vec!["DICTUM.SUBSCRIBE".to_owned()];
         let mut say = |of: &[&str]| words.extend(of.iter().map(|word| (*word).to_owned()));
+        let of = [("MATCH", patterns), ("KEY", keys), ("PREFIX", prefixes)];
+        let names_none = of.iter().all(|(_, values)| values.is_empty());
+        if let Some(name) = &self.arguments.name {
+            say(&["NAME", name]);
+            if names_none && kinds.is_empty() && !state {
+                return words;
+            }
+        }
         match &self.place {
+            // The cluster knows the place.
+            _ if self.arguments.name.is_some() => {
+                if *state {
+                    say(&["WITH", "STATE"]);
+                }
+            }
             Some(Place::At(token)) => say(&["FROM", &token.to_string()]),
             None | Some(Place::Nowhere | Place::Ended) if *state => say(&["WITH", "STATE"]),
             None | Some(Place::Nowhere | Place::Ended) => say(&["FROM", "NOW"]),
         }
-        let of = [("MATCH", patterns), ("KEY", keys), ("PREFIX", prefixes)];
         for (name, values) in of.iter().chain(&[("KIND", kinds)]) {
             values.iter().for_each(|value| say(&[name, value]));
         }
-        if of.iter().all(|(_, values)| values.is_empty()) {
+        if names_none {
             say(&["ALL"]);
         }
         say(&["VALUES", if *no_values { "none" } else { "after" }]);
@@ -176,6 +204,7 @@ impl Watch {
     /// Hears from a node until that is over.
     fn hear(&mut self, endpoint: &Endpoint) -> Result<(), Ends> {
         let lost = |error: io::Error| Ends::Elsewhere(error.to_string());
+        let patience = if self.arguments.name.is_some() { ACKNOWLEDGED_AFTER } else { SILENCE };
         let mut connection = Connection::open(endpoint, Some(SILENCE)).map_err(lost)?;
         if let Some(login) = self.arguments.asked.login().map_err(Ends::Here)? {
             answered(connection.call(&login.words()).map_err(lost)?)?;
@@ -199,19 +228,35 @@ impl Watch {
         };
         self.say_begin(from, text.as_deref())?;
         self.has_begun = true;
-        let mut is_asked = false;
+        let mut acks = self.arguments.name.clone().zip(epoch_of(&begun)).map(|(name, epoch)| Acks::new(name, epoch));
+        connection.set_patience(Some(patience)).map_err(lost)?;
+        let (mut is_asked, mut heard) = (false, Instant::now());
         loop {
+            if let Some(acks) = &mut acks {
+                acks.say(&mut connection, self.place.as_ref()).map_err(lost)?;
+            }
             let value = match connection.receive() {
                 Ok(value) => value,
+                Err(error) if error.kind() == ErrorKind::TimedOut && heard.elapsed() < SILENCE => continue,
                 Err(error) if error.kind() == ErrorKind::TimedOut && !is_asked => {
                     connection.send(&["PING"]).map_err(lost)?;
-                    is_asked = true;
+                    (is_asked, heard) = (true, Instant::now());
                     continue;
                 }
                 Err(error) => return Err(lost(error)),
             };
-            is_asked = false;
-            let Value::Push(push) = &value else { continue };
+            (is_asked, heard) = (false, Instant::now());
+            let Value::Push(push) = &value else {
+                // The answer to PING or to an acknowledgement.
+                answered(value)?;
+                continue;
+            };
+            if push.first().and_then(Value::as_bytes) == Some(b"dictum.moved-away") {
+                let name = self.arguments.name.as_deref().unwrap_or_default();
+                return Err(Ends::Here(format!(
+                    "another client has attached to {name}, or it has other keys now, or is gone: `dictum watch --name {name}` takes it over"
+                )));
+            }
             let Some(message) = Message::read(push) else {
                 if Message::is_one(push) {
                     return Err(Ends::Here(format!("{endpoint} tells something that this program cannot read")));
@@ -261,6 +306,36 @@ impl Watch {
             Message::Gap(_) => print(&format!("{name:<9}{json}")),
             Message::Live(_) | Message::Progress(_) => Ok(()),
         }
+    }
+}
+
+fn epoch_of(begun: &Value) -> Option<i64> {
+    begun.as_array()?.get(2)?.as_integer()
+}
+
+/// What is acknowledged under a name.
+struct Acks {
+    name: String,
+    epoch: String,
+    /// The last place, and when it was said.
+    said: Option<String>,
+    at: Instant,
+}
+
+impl Acks {
+    fn new(name: String, epoch: i64) -> Acks {
+        Acks { name, epoch: epoch.to_string(), said: None, at: Instant::now() }
+    }
+
+    /// Acknowledges the place, once a second.
+    fn say(&mut self, connection: &mut Connection, place: Option<&Place>) -> io::Result<()> {
+        let Some(Place::At(token)) = place.filter(|_| self.at.elapsed() >= ACKNOWLEDGED_AFTER) else { return Ok(()) };
+        let token = token.to_string();
+        if self.said.as_ref() != Some(&token) {
+            connection.send(&["DICTUM.ACK", &self.name, &self.epoch, &token])?;
+            (self.said, self.at) = (Some(token), Instant::now());
+        }
+        Ok(())
     }
 }
 

@@ -345,6 +345,12 @@ pub static COMMANDS: &[Entry] = &[
     read!(dictum::revision::DictumRevision),
     write!(dictum::set::DictumSet),
     write!(dictum::del::DictumDel),
+    write!(dictum::named::DictumAck),
+    write!(dictum::named::DictumAttach),
+    write!(dictum::named::DictumForget),
+    read!(dictum::named::DictumNamed),
+    write!(dictum::named::DictumSub),
+    write!(dictum::named::DictumUnsub),
     // The server as a whole.
 ];
 

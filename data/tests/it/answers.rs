@@ -63,6 +63,7 @@ use Case::{Asks, Little};
 
 fn case(name: &str) -> Option<Case> {
     Some(match name {
+        "dictum.named" => Little,
         "get" | "dictum.get" => Asks(&["{} value"]),
         "getrange" | "substr" => Asks(&["{} value 0 -1"]),
         "mget" => Asks(&["{} value value", "{} repeat:part"]),

@@ -1,5 +1,6 @@
 //! Properties of the state machine under drawn entries: replicas agree, images come back, totals are right.
 
+use base::versions::NEWEST;
 use base::{Revision, WallTime};
 use data::{
     Applied, ChangeKind, EntryContext, KeyRef, Reply, Restorer, Tally, Tree, View, apply, apply_once,
@@ -464,7 +465,7 @@ proptest! {
     #[test]
     fn no_argument_panics(commands in prop::collection::vec(anything(), 1..30), clock in prop::sample::select(CLOCKS)) {
         let mut tree = Tree::new();
-        let context = EntryContext { time: WallTime(clock), seed: 3, ..EntryContext::default() };
+        let context = EntryContext { time: WallTime(clock), seed: 3, version: NEWEST, ..EntryContext::default() };
         for command in &commands {
             let command = slices(command);
             let checked = data::check(&command);

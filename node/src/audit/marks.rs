@@ -46,6 +46,9 @@ pub(super) fn tell(node: &mut Node) {
 /// Marks of other nodes that this node has not recorded yet. Its own stands in its trail already.
 pub(super) fn news(node: &Node, registry: &Registry) -> Vec<AuditEvent> {
     let is_news = |(of, mark): &(_, TrailMark)| *of != node.config.me && node.registry.trails.of(*of) != Some(*mark);
-    let event = |(of, mark)| AuditEvent::TrailNoted { of: shown::bytes(node.name_of(of).as_bytes()), mark };
+    // A node that has joined a moment ago is not among those that this node knows yet.
+    let joined = |of| registry.joined.iter().find(|joined| joined.id == of).map(|joined| joined.member.name.clone());
+    let name = |of| joined(of).unwrap_or_else(|| node.name_of(of));
+    let event = |(of, mark)| AuditEvent::TrailNoted { of: shown::bytes(name(of).as_bytes()), mark };
     registry.trails.all().filter(is_news).map(event).collect()
 }

@@ -18,7 +18,7 @@ use super::filter::{Filter, Kinds, Pattern};
 use super::opening::Asked;
 use super::size::Size;
 use super::token::{Token, history};
-use super::{SubscriptionId, feeding, glue};
+use super::{SubscriptionId, attaching, feeding, glue};
 use crate::access;
 use crate::bucket::Bucket;
 use crate::commands::{Context, Entry, Local, answers, spec, special};
@@ -40,7 +40,7 @@ pub(crate) static ENTRIES: &[Entry] = &[
             GROUP,
             "0.1.0",
             "Tells the connection every change of keys, in order: from now on, from a token on, or behind the stored keys.",
-            "[FROM token|NOW|WITH STATE] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP restate|end]",
+            "[NAME name] [FROM token|NOW|WITH STATE] <KEY key|KEYS count key [key ...]|PREFIX prefix|MATCH pattern|ALL> [...] [KIND kind ...] [VALUES after|none] [ON GAP restate|end]",
         ),
         MARKS,
         Local::SubscribeToChanges,
@@ -101,16 +101,19 @@ const NOT_READ: Failure = Failure::Text(
 
 /// What the words of `DICTUM.SUBSCRIBE` say.
 #[derive(Debug)]
-struct Said {
-    filter: Filter,
+pub(super) struct Said {
+    pub filter: Filter,
     from: Option<Token>,
-    with_values: bool,
-    with_state: bool,
-    restates: bool,
+    pub with_values: bool,
+    pub with_state: bool,
+    pub restates: bool,
 }
 
 /// Reads the words behind the name.
-fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
+///
+/// # Errors
+/// They make no sense.
+pub(super) fn parse(words: &[&[u8]]) -> Result<Said, Failure> {
     let mut said =
         Said { filter: Filter::default(), from: None, with_values: true, with_state: false, restates: false };
     let (mut kinds, mut restates, mut is_from) = (None, None, false);
@@ -225,6 +228,13 @@ fn beginning(
 
 /// Carries `DICTUM.SUBSCRIBE` out.
 pub(crate) fn subscribe(node: &mut Node, session: &mut Session, words: &[&[u8]]) {
+    if let [_, word, rest @ ..] = words
+        && word.eq_ignore_ascii_case(b"name")
+        && node.has(Feature::Recording)
+        && glue::knows_history(node)
+    {
+        return attaching::attach(node, session, rest);
+    }
     let asked = match () {
         () if !node.has(Feature::Recording) => Err(NOT_YET),
         () if !glue::knows_history(node) => Err(NOT_READ),
@@ -256,7 +266,7 @@ fn ask(node: &mut Node, session: &Session, words: &[&[u8]]) -> Result<Asked, Fai
 ///
 /// # Errors
 /// It may not.
-fn check_limits(node: &Node, session: &Session, filter: &Filter, partitions: usize) -> Result<(), Failure> {
+pub(super) fn check_limits(node: &Node, session: &Session, filter: &Filter, partitions: usize) -> Result<(), Failure> {
     let subscriptions = &node.subscriptions;
     let new = Size::of(filter, partitions);
     if !session.is_own() {

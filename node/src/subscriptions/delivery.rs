@@ -75,6 +75,7 @@ impl Subscriptions {
             self.untold_hand = id;
             self.say_live(id, sink);
         }
+        told.taken = self.tell_taken(sink);
         told
     }
 

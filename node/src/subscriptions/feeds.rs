@@ -365,6 +365,9 @@ impl Subscriptions {
         // `push` leaves out the changes that the ring has.
         if self.rings.after(partition, after).is_err() {
             taken = if self.rings.head(partition).is_some() { Taken::Anew } else { Taken::Yes };
+            if taken == Taken::Anew {
+                self.names.doubt(partition);
+            }
             if self.planted == Some(Planted::FeedGapUnseen)
                 && let Some(watched) = self.watched.get_mut(&partition)
             {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use data::algorithms::glob::Glob;
 use data::meter::Meter;
+use data::named::RECORDS;
 use data::{Blob, ChangeKind, ChangeRecord, KeyRef, StoreKey};
 
 /// Units of work (`data/src/meter.rs`) that one pattern may cost for one key: more than a sane pattern needs. Beyond that nobody knows whether it fits, and the subscription
@@ -191,8 +192,12 @@ impl Filter {
         }
     }
 
-    /// Whether it is for a key.
+    /// Whether it is for a key. Of the records of named subscriptions only those are told that a subscriber names: they change with each acknowledgement, and telling that would be
+    /// the next thing to acknowledge.
     pub(crate) fn has(&self, key: &[u8], work: &mut u64) -> Fit {
+        if key.starts_with(RECORDS) {
+            return if self.keys.contains(key) { Fit::Yes } else { Fit::No };
+        }
         if self.all || self.keys.contains(key) || self.prefix_of(key).is_some() {
             return Fit::Yes;
         }

@@ -5,6 +5,7 @@
 //! dictum.state    sid [partition revision] [type key value deadline flags]   a key that is there
 //! dictum.live     sid token                        everything up to here was told
 //! dictum.progress sid token                        the same, where nothing was to be told
+//! dictum.moved-away sid name                       another client has attached to the name
 //! dictum.gap      sid [partition from to] reason what-now
 //! ```
 
@@ -189,6 +190,17 @@ pub(crate) fn place(protocol: Protocol, word: &str, id: SubscriptionId, token: &
     writer.bulk(word.as_bytes());
     writer.integer(number(id.0));
     writer.bulk(token.to_string().as_bytes());
+    bytes
+}
+
+/// `dictum.moved-away`: another client has attached to the name, or it has other words now, or is gone.
+pub(crate) fn moved_away(protocol: Protocol, id: SubscriptionId, name: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ReplyWriter::new(&mut bytes, protocol);
+    writer.push(3);
+    writer.bulk(b"dictum.moved-away");
+    writer.integer(number(id.0));
+    writer.bulk(name);
     bytes
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use data::{ChangeKind, Failure, KeyRef, Record, Reply, Tree, value_as_told};
 use wire::{Protocol, ReplyWriter};
 
+use super::attaching::{self, Answered};
 use super::frames::{self, Bodies, Reason, Stored, number};
 use super::token::history;
 use super::{LEASE, NoRoom, PROGRESS_EVERY, Sink, States, feeding};
@@ -155,6 +156,7 @@ pub(crate) fn tell(node: &mut Node) {
         (told.restated, "subscriptions: what is there is told behind a gap"),
         (told.fell_behind, "subscriptions: one fell behind"),
         (told.came_live, "subscriptions: one is live"),
+        (told.taken, "subscriptions: a name was taken over"),
     ];
     for (_, probe) in counts.into_iter().filter(|(count, _)| *count > 0) {
         node.probe(probe);
@@ -195,7 +197,8 @@ pub(crate) fn tick(node: &mut Node) {
     }
     let parts = (PROGRESS_EVERY.as_millis() / TICK_EVERY.as_millis()) as usize;
     let now = node.now.time;
-    let Node { subscriptions, sessions, dirty, .. } = node;
+    let Node { subscriptions, sessions, dirty, groups, .. } = node;
+    subscriptions.look_up_names(groups);
     if subscriptions.tell_progress(now, parts, &mut Connections { sessions, dirty }) > 0 {
         node.probe("subscriptions: progress told");
     }
@@ -239,7 +242,17 @@ pub(super) fn lease() -> Bytes {
 }
 
 /// A slot has its answer. If a subscription waits for it, it begins, and this is the answer in that one's place.
-pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, answer: &Reply) -> Option<Reply> {
+pub(crate) fn answered(node: &mut Node, connection: ConnectionId, slot: u64, answer: &Reply) -> Answered {
+    if !node.subscriptions.names.is_waiting() {
+        return begun(node, connection, slot, answer).map_or(Answered::AsItIs, Answered::Instead);
+    }
+    match attaching::answered(node, connection, slot, answer) {
+        Answered::AsItIs => begun(node, connection, slot, answer).map_or(Answered::AsItIs, Answered::Instead),
+        other => other,
+    }
+}
+
+fn begun(node: &mut Node, connection: ConnectionId, slot: u64, answer: &Reply) -> Option<Reply> {
     if node.subscriptions.opening.is_empty() {
         return None;
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use data::named::RECORDS;
 use data::{Blob, ChangeKind, ChangeRecord};
 
 use super::SubscriptionId;
@@ -114,11 +115,14 @@ impl Index {
             found.extend(list.values().filter(|listener| listener.kinds.has(record.kind)));
             sources += usize::from(found.len() > before);
         };
-        take(&self.all);
         if record.kind == ChangeKind::Flushed {
+            take(&self.all);
             self.keys.values().chain(self.prefixes.values()).for_each(&mut take);
             self.patterns.values().for_each(|(_, list)| take(list));
+        } else if record.key.starts_with(RECORDS) {
+            self.keys.get(record.key.as_slice()).into_iter().for_each(&mut take);
         } else {
+            take(&self.all);
             let key = record.key.as_slice();
             self.keys.get(key).into_iter().for_each(&mut take);
             for length in self.lengths.keys().take_while(|length| **length <= key.len()) {
@@ -168,13 +172,14 @@ mod tests {
             (3, filter(&[("all", "")])),
             (4, Filter { kinds: deletions, ..filter(&[("prefix", "")]) }),
             (5, filter(&[("match", "c*:?"), ("prefix", "ca")])),
+            (6, filter(&[("key", "dictum.sub:{mail}"), ("prefix", "dictum"), ("match", "d*")])),
         ];
         let mut index = Index::default();
         for (id, filter) in &filters {
             index.add(listener(*id, filter.kinds), filter);
         }
         let kinds = [ChangeKind::Set, ChangeKind::Deleted, ChangeKind::Flushed];
-        for key in ["cart:1", "cart:12", "x", "y:1", "", "ca"] {
+        for key in ["cart:1", "cart:12", "x", "y:1", "", "ca", "dictum.sub:{mail}", "dictum.sub:{other}", "dictum"] {
             for kind in kinds {
                 let expected =
                     filters.iter().filter(|(_, filter)| filter.wants(&record(1, kind, key), &mut 0) == Fit::Yes);

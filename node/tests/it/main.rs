@@ -36,6 +36,7 @@ mod low_disk;
 mod many;
 mod members;
 mod memories;
+mod named;
 mod observed;
 mod pages;
 mod partitions;

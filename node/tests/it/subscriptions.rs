@@ -11,7 +11,7 @@ const DEFAULT: PartitionId = PartitionId { bucket: BucketId(0), index: 0 };
 const SUBSCRIBER: ConnectionId = ConnectionId(2);
 
 /// Nodes of which all know that they speak the newest version; the first leads, and the key `k` is there.
-fn cluster(count: usize) -> Cluster {
+pub fn cluster(count: usize) -> Cluster {
     let mut cluster = Cluster::new(count);
     for me in 0..count as u16 {
         assert_eq!(cluster.ask(me, "SET k 0"), "+OK\r\n");
@@ -27,7 +27,7 @@ fn alone() -> Cluster {
 }
 
 /// Everything that a connection has heard, taken away.
-fn values(cluster: &mut Cluster, me: u16, connection: ConnectionId) -> Vec<Value> {
+pub fn values(cluster: &mut Cluster, me: u16, connection: ConnectionId) -> Vec<Value> {
     let mut parser = ReplyParser::new(ReplyLimits::default());
     parser.push(&cluster.heard_bytes(me, connection));
     std::iter::from_fn(|| parser.next().expect("it is RESP")).collect()
@@ -48,7 +48,7 @@ fn line(value: &Value) -> String {
 }
 
 /// The same without what differs from run to run: `T` stands for stamps and times, and tokens tell no history.
-fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     fn smooth(value: &mut Value) {
         match value {
             Value::Push(parts) | Value::Array(parts) => parts.iter_mut().for_each(smooth),
@@ -193,7 +193,7 @@ fn it_goes_on_from_a_token_at_any_node() {
 }
 
 /// Five nodes, three of which have the default partition; one that has it not, and one that leads.
-fn with_some_away() -> (Cluster, u16, u16) {
+pub fn with_some_away() -> (Cluster, u16, u16) {
     let mut cluster = cluster(5);
     assert_eq!(cluster.ask(0, "DICTUM.NODE VOTERS 3"), "+OK\r\n");
     let without = |cluster: &Cluster| -> Vec<u16> {

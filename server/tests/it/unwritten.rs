@@ -105,6 +105,8 @@ fn what_cannot_be_written_is_told_by_every_command() {
         &["bucket", "show", "default"],
         &["bucket", "set", "b", "--ttl", "100"],
         &["bucket", "drop", "b", "--yes"],
+        &["sub", "k", "--name", "ann"],
+        &["unsub", "k", "--name", "ann"],
         &["watch", "--state"],
         &["watch", "--json"],
         &["user", "add", "ann", "--role", "viewer", "--new-password-file", &password],

@@ -5,7 +5,7 @@ use node::Planted;
 use super::Fault;
 
 /// Every planted bug with the name used in options and files.
-pub const PLANTED: [(&str, Planted); 80] = [
+pub const PLANTED: [(&str, Planted); 82] = [
     ("answer-before-fsync", Planted::AnswerBeforeFsync),
     ("count-unsynced-self", Planted::CountUnsyncedSelf),
     ("read-without-confirmation", Planted::ReadWithoutConfirmation),
@@ -69,6 +69,8 @@ pub const PLANTED: [(&str, Planted); 80] = [
     ("torn-is-damage", Planted::TornIsDamage),
     ("rights-kept", Planted::RightsKept),
     ("any-password-once-shown", Planted::AnyPasswordOnceShown),
+    ("beginning-unnoted", Planted::BeginningUnnoted),
+    ("taken-over-untold", Planted::TakenOverUntold),
     ("answers-before-all", Planted::AnswersBeforeAll),
     ("endless-lease", Planted::EndlessLease),
     ("audit-forgotten", Planted::AuditForgotten),

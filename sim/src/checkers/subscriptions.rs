@@ -3,11 +3,13 @@
 //!
 //! The truth is what the nodes record: each record is looked at on every node that has it, and has to be the same on all. A record that no node has was not to be told to anybody.
 
+mod names;
 mod told;
 mod walks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use names::Names;
 pub use told::{Place, Stream, Told, Wanted};
 use walks::Walks;
 use wire::Value;
@@ -54,6 +56,8 @@ pub struct Changes {
     pub floors: BTreeMap<(u16, usize), Vec<(u64, u64)>>,
     /// In the order of their answers.
     pub streams: Vec<Stream>,
+    /// What was done under names.
+    pub names: Names,
     /// Violations that show at once.
     pub violations: Vec<String>,
 }
@@ -148,6 +152,7 @@ pub fn check(changes: &Changes, promised: Promised) -> Vec<String> {
             found.push(format!("caller {} at n{} since {}: {text}", stream.caller, stream.node + 1, stream.asked));
         }
     }
+    found.extend(names::check(changes, promised));
     found.truncate(TOLD_MAX);
     found
 }

@@ -473,6 +473,26 @@ fn keys_unheard() {
 }
 
 #[test]
+fn taken_over_untold() {
+    is_found_saying(
+        Planted::TakenOverUntold,
+        30,
+        (&[Fault::Subscriptions], &[]),
+        ("subscriptions", "was never told that epoch"),
+    );
+}
+
+#[test]
+fn beginning_unnoted() {
+    is_found_saying(
+        Planted::BeginningUnnoted,
+        60,
+        (&[Fault::Subscriptions], &[]),
+        ("subscriptions", "nobody has acknowledged"),
+    );
+}
+
+#[test]
 fn rights_kept() {
     is_found_by(Planted::RightsKept, 10, &[Fault::Users], "rights");
 }

@@ -2,6 +2,7 @@
 
 pub mod del;
 pub mod get;
+pub mod named;
 pub mod revision;
 pub mod set;
 

@@ -38,12 +38,18 @@ impl Wanted {
 
     pub(super) fn wants(&self, change: &Change) -> bool {
         match self {
-            Wanted::Removals => matches!(change.kind(), b"del" | b"expire"),
+            Wanted::Removals => self.has(&change.key) && matches!(change.kind(), b"del" | b"expire"),
             _ => change.is_of_all_keys || self.has(&change.key),
         }
     }
 
     pub(super) fn has(&self, key: &[u8]) -> bool {
+        match self {
+            // The records of names are told to those alone who name their keys.
+            Wanted::Keys(_) => {}
+            _ if key.starts_with(b"dictum.sub:") => return false,
+            _ => {}
+        }
         match self {
             Wanted::All | Wanted::Removals => true,
             Wanted::Prefix(prefix) => key.starts_with(prefix.as_bytes()),
