@@ -210,7 +210,11 @@ impl<N: Door> Cluster<N> {
     }
 
     fn begin_double(&mut self, node: NodeId, key: NodeKey, disk: &SimDisk, rng: &mut Rng) -> Option<Running<N>> {
-        let config = Config { key: Some(key), signer: Some(Arc::new(PlainSigner(key))), ..self.config(node) };
+        // Its operator gives it the label of the process that it is a second one of; that one's stays as it is.
+        let zone = self.machine(node).zone.clone();
+        let config = self.config(node);
+        let config = Config { key: Some(key), signer: Some(Arc::new(PlainSigner(key))), zone: zone.clone(), ..config };
+        self.machine(node).zone = zone;
         let clock = Clock::new(self.now, rng.below(1000 * SECOND), 1_000_000, 0);
         process::start::<N>(disk, self.start_with(config, clock), &mut rng.fork()).ok()
     }
