@@ -31,6 +31,7 @@ mod levels;
 mod long_names;
 mod low_disk;
 mod moved;
+mod named;
 mod netns;
 mod nodes;
 mod partitions;
