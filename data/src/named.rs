@@ -4,12 +4,12 @@
 //! that subscribers to all keys are told: an acknowledgement would cause the next message.
 //!
 //! - Each attachment has an **epoch**, higher than all before: the revision that it gives the record. Revisions of a partition never come again, so an epoch of a name that was removed
-//!   and made anew is none of the new one. Whoever acknowledges with another epoch than the last one is refused.
+//!   and made anew is none of the new one. An acknowledgement with another epoch than the last one is refused.
 //! - The **place** is that of the last acknowledgement. Within one history no part of it ever falls.
 
-use base::Revision;
 use std::collections::BTreeSet;
 
+use base::Revision;
 use base::limits::{
     NAMED_BY_BYTES_MAX, NAMED_NAME_BYTES_MAX, NAMED_RECORD_BYTES_MAX, NAMED_WORDS_BYTES_MAX, PARTITIONS_MAX,
     SUBSCRIPTION_WORDS_MAX,
@@ -69,11 +69,11 @@ fn has_tag(name: &[u8]) -> bool {
 pub struct NamedSubscription {
     /// That of the last attachment; 0: nobody has attached yet.
     pub epoch: u64,
-    /// Who has attached last, for people.
+    /// How the client that attached last names itself, for people.
     pub by: Blob,
     /// The last place that was acknowledged.
     pub token: Option<Token>,
-    /// What is subscribed to, in the words of `DICTUM.SUBSCRIBE`.
+    /// The keys and options of the subscription, in the words of `DICTUM.SUBSCRIBE`.
     pub words: Vec<Blob>,
 }
 
@@ -120,28 +120,18 @@ impl NamedSubscription {
         r.number().ok()
     }
 
-    /// Somebody attaches, with other words if he has said some. `epoch`: the revision that the record is about to have.
+    /// A client attaches, with other words if it has said some. `epoch`: the revision that the record is about to have.
     ///
     /// # Errors
     /// These are too many or too long.
     pub fn attach(&mut self, by: &[u8], words: &[&[u8]], epoch: Revision) -> Result<(), Failure> {
-        if by.len() > NAMED_BY_BYTES_MAX {
-            return Err(BY);
-        }
+        check_attachment(by, words)?;
         if !words.is_empty() {
-            clauses(words)?;
             self.words = words.iter().map(|word| Blob::new(word)).collect();
-            self.check_words()?;
         }
         self.by = Blob::new(by);
         self.epoch = epoch.0;
         Ok(())
-    }
-
-    fn check_words(&self) -> Result<(), Failure> {
-        let bytes: usize = self.words.iter().map(|word| word.len()).sum();
-        let is_within = self.words.len() <= SUBSCRIPTION_WORDS_MAX && bytes <= NAMED_WORDS_BYTES_MAX;
-        if is_within { Ok(()) } else { Err(TOO_LONG) }
     }
 
     /// The place is acknowledged. True if that is further than before.
@@ -170,14 +160,16 @@ impl NamedSubscription {
     pub fn add_keys(&mut self, keys: &[&[u8]]) -> Result<usize, Failure> {
         let known: BTreeSet<Vec<u8>> = self.keys()?.into_iter().map(<[u8]>::to_vec).collect();
         let new: BTreeSet<&[u8]> = keys.iter().copied().filter(|key| !known.contains(*key)).collect();
-        self.words.extend(new.iter().flat_map(|key| [Blob::new(b"KEY"), Blob::new(key)]));
-        self.check_words().map(|()| new.len())
+        let added: Vec<&[u8]> = new.iter().flat_map(|key| [&b"KEY"[..], key]).collect();
+        check_words(self.words.iter().map(Blob::as_slice).chain(added.iter().copied()))?;
+        self.words.extend(added.into_iter().map(Blob::new));
+        Ok(new.len())
     }
 
     /// Subscribes to fewer keys; how many of them there were.
     ///
     /// # Errors
-    /// What is left takes too many words: each key takes two.
+    /// The keys that are left take too many words: each key takes two.
     pub fn remove_keys(&mut self, keys: &[&[u8]]) -> Result<usize, Failure> {
         let keys: BTreeSet<&[u8]> = keys.iter().copied().collect();
         let words: Vec<&[u8]> = self.words.iter().map(Blob::as_slice).collect();
@@ -197,8 +189,9 @@ impl NamedSubscription {
                 }
             }
         }
+        check_words(left.iter().copied())?;
         self.words = left.into_iter().map(Blob::new).collect();
-        self.check_words().map(|()| removed)
+        Ok(removed)
     }
 
     /// The keys that it names.
@@ -209,6 +202,23 @@ impl NamedSubscription {
         let words: Vec<&[u8]> = self.words.iter().map(Blob::as_slice).collect();
         Ok(clauses(&words)?.into_iter().flat_map(keys_of).copied().collect())
     }
+}
+
+/// Checks the words of an attachment before anything is made of them: they can be as long as a command.
+///
+/// # Errors
+/// They cannot be read, are too many or too long.
+pub fn check_attachment(by: &[u8], words: &[&[u8]]) -> Result<(), Failure> {
+    if by.len() > NAMED_BY_BYTES_MAX {
+        return Err(BY);
+    }
+    clauses(words)?;
+    check_words(words.iter().copied())
+}
+
+fn check_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<(), Failure> {
+    let (count, bytes) = words.fold((0, 0), |(count, bytes), word| (count + 1, bytes + word.len()));
+    if count <= SUBSCRIPTION_WORDS_MAX && bytes <= NAMED_WORDS_BYTES_MAX { Ok(()) } else { Err(TOO_LONG) }
 }
 
 /// Reads a place that is to be acknowledged.

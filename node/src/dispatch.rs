@@ -232,7 +232,10 @@ impl Node {
         if lease::waits(self, session, arguments, words) {
             return;
         }
-        if self.waits_as_guess(session, arguments, words) || passwords::waits(self, session, arguments, words) {
+        if let Some(login) = commands::shown_login(words)
+            && (self.waits_as_guess(session, arguments, login)
+                || passwords::waits(self, session, arguments, words, login))
+        {
             return;
         }
         if session.is_limited

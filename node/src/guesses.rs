@@ -16,7 +16,6 @@ use std::time::Duration;
 use base::Time;
 use wire::ArgumentsRef;
 
-use crate::commands;
 use crate::door::{ConnectionId, Level};
 use crate::foreign::RareLine;
 use crate::node::Node;
@@ -105,11 +104,9 @@ impl Node {
         &mut self,
         session: &mut Session,
         arguments: ArgumentsRef<'_>,
-        words: &[&[u8]],
+        login: (&[u8], &[u8]),
     ) -> bool {
-        // A client that renews its own login guesses nothing.
-        let Some(login) = commands::shown_login(words) else { return false };
-        // What was tried has waited, and was counted.
+        // A password that was tried has waited, and was counted. A client that renews its own login guesses nothing.
         if session.is_inside || passwords::was_tried(session) || self.is_known_login(session, login) {
             return false;
         }

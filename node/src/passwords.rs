@@ -8,10 +8,10 @@
 //!                          │                                                        │
 //!                          └── the command is carried out from its start ◄── what fits is noted at its hash
 //! ```
-//! What is right is kept in memory under a key of its own ([`Shown`]), as long as the user has the password. After that a right one takes a microsecond again; a wrong one, too, once
+//! A password that was right is kept in memory under a key of its own ([`Shown`]), as long as the user has the password. After that a right one takes a microsecond again; a wrong one, too, once
 //! each password of the user was shown.
 //!
-//! Strangers cannot make much of it: of all hosts [`UNDER_WAY_MAX`] passwords are tried at once, of one host [`UNDER_WAY_OF_HOST_MAX`]; whoever shows the same as somebody before
+//! Strangers cannot make much of it: of all hosts [`UNDER_WAY_MAX`] passwords are tried at once, of one host [`UNDER_WAY_OF_HOST_MAX`]; a connection that shows the same as one before
 //! waits for the same outcome; [`crate::guesses`] counts each that is wrong and slows down its host. Everybody else waits in order, hosts that were not wrong lately before others, and
 //! no longer than a request may take. What waits is no more than the connections.
 
@@ -29,7 +29,6 @@ use sha2::{Digest as _, Sha256};
 use wire::ArgumentsRef;
 
 use crate::access::{Judged, User, rules};
-use crate::commands;
 use crate::door::ConnectionId;
 use crate::guesses::host_of;
 use crate::node::Node;
@@ -115,7 +114,7 @@ pub(crate) fn trial<'a>(hashes: impl Iterator<Item = &'a KnownHash>, password: &
     can_fit.then(|| PasswordWork { password: password.to_vec(), task: Task::Try(unknown) })
 }
 
-/// What has come of the work for a connection's command, until that command is carried out.
+/// The outcomes of the work for a connection's command, until that command is carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     outcomes: Vec<(Digest, PasswordOutcome)>,
@@ -133,7 +132,7 @@ pub(crate) fn was_tried(session: &Session) -> bool {
     session.settled.as_ref().is_some_and(|settled| !settled.outcomes.is_empty())
 }
 
-/// What has come of this work for the command of a connection, if it was done.
+/// The outcome of this work for the command of a connection, if it was done.
 fn outcome_of<'s>(session: &'s Session, work: &PasswordWork) -> Option<&'s PasswordOutcome> {
     let name = name_of(work, session.id);
     let outcomes = &session.settled.as_ref()?.outcomes;
@@ -286,11 +285,22 @@ impl Passwords {
 }
 
 /// Keeps a command that shows a password until that has been tried, if nobody knows yet whether it is right. True if the command is not to be carried out now.
-pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: ArgumentsRef<'_>, words: &[&[u8]]) -> bool {
-    let Some((name, password)) = commands::shown_login(words) else { return false };
-    let Judged::Untried(work) = node.judge_login(name, password) else {
-        count_queued(node, session, (name, password));
-        return false;
+pub(crate) fn waits(
+    node: &mut Node,
+    session: &mut Session,
+    arguments: ArgumentsRef<'_>,
+    words: &[&[u8]],
+    (name, password): (&[u8], &[u8]),
+) -> bool {
+    let work = match node.judge_login(name, password) {
+        Judged::Untried(work) => work,
+        judged => {
+            // A wrong login that a transaction queues is a guess when it is queued: with thousands of them in one `EXEC` nobody would be slowed down.
+            if judged == Judged::Wrong && session.queue.is_some() && !session.is_inside {
+                node.note_guess(host_of(&session.address));
+            }
+            return false;
+        }
     };
     match outcome_of(session, &work) {
         Some(PasswordOutcome::Failed) => {
@@ -308,13 +318,6 @@ pub(crate) fn waits(node: &mut Node, session: &mut Session, arguments: Arguments
             wait(node, session, arguments, work);
             true
         }
-    }
-}
-
-/// A wrong login that a transaction queues is a guess when it is queued: with thousands of them in one `EXEC` nobody would be slowed down.
-fn count_queued(node: &mut Node, session: &Session, (name, password): (&[u8], &[u8])) {
-    if session.queue.is_some() && !session.is_inside && node.judge_login(name, password) == Judged::Wrong {
-        node.note_guess(host_of(&session.address));
     }
 }
 
@@ -365,7 +368,7 @@ fn is_costly(node: &Node, user: &[u8], rule: &[u8]) -> bool {
     }
 }
 
-/// What has to be computed next before a rule can be ordered; work that has failed, too.
+/// The work to be done next before a rule can be ordered; work that has failed, too.
 fn next_work(node: &mut Node, session: &Session, user: &[u8], rule: &[u8]) -> Option<PasswordWork> {
     let password = match rule {
         _ if !is_costly(node, user, rule) => return None,
@@ -436,7 +439,7 @@ pub(crate) fn tried(node: &mut Node, number: u64, work: &PasswordWork, outcome: 
                 user.hashes.iter().filter(|hash| hash.text == *text).for_each(|hash| hash.note(key, &work.password));
             }
         }
-        // Also if nobody waits for it any more: who hangs up guesses as well.
+        // Also if nobody waits for it any more: a client that hangs up guesses as well.
         PasswordOutcome::FitsNone => node.note_guess(done.host),
         PasswordOutcome::Hashed(_) | PasswordOutcome::Failed => {}
     }

@@ -14,7 +14,7 @@ Examples:
   dictum unsub cart:1 --name ann
   dictum watch --name ann                   tells their changes, behind what was acknowledged last
 
-Whoever watches under the name is told that it has other keys now, and attaches again.")]
+A client that watches under the name is told that it has other keys now, and attaches again.")]
 pub struct SubArguments {
     /// The keys.
     #[arg(value_name = "KEY", required = true)]

@@ -19,7 +19,7 @@ const MEMORY_KIB_MAX: u32 = 64 * 1024;
 const WORK_KIB_MAX: u32 = 192 * 1024;
 const LANES_MAX: u32 = 4;
 
-/// What one password costs whoever tries it.
+/// The memory and the time that one try of a password costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Argon2Cost {
     /// Memory in KiB.

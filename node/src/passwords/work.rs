@@ -1,4 +1,4 @@
-//! What trying a password takes, to be done away from the loop: 20 ms of a processor and 19 MiB for each hash.
+//! Work that trying a password takes, to be done away from the loop: 20 ms of a processor and 19 MiB for each hash.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(crate) enum Task {
     Hash(Argon2Cost, [u8; SALT_BYTES]),
 }
 
-/// What has come of it.
+/// The outcome of this work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PasswordOutcome {
     /// It fits this one, as it is spelled.

@@ -11,6 +11,7 @@
 //! ```
 //! So a client that attaches later goes on behind what was acknowledged, and behind the very beginning if nothing was.
 
+use base::limits::NAMED_BY_BYTES_MAX;
 use base::slots::hash_slot;
 use base::{PartitionId, Revision};
 use bytes::Bytes;
@@ -34,7 +35,7 @@ use crate::session::{Block, Session};
 
 const STRANGE: Failure = Failure::Text("ERR the record of this name has words that are no subscription");
 
-/// What becomes of the answer to a slot.
+/// How the answer to a slot goes on.
 pub(crate) enum Answered {
     /// It goes to the client as it is.
     AsItIs,
@@ -72,8 +73,10 @@ fn begin(node: &mut Node, session: &mut Session, words: &[&[u8]]) -> Result<(), 
     }
     let by = format!("{} {}", node.config.own().map_or("", |own| own.name.as_str()), session.address);
     let by = [by.as_bytes(), b" ", &session.name].concat();
-    let order: Vec<&[u8]> =
-        [b"dictum.attach", *name, by.get(..256).unwrap_or(&by)].into_iter().chain(rest.iter().copied()).collect();
+    let order: Vec<&[u8]> = [b"dictum.attach", *name, by.get(..NAMED_BY_BYTES_MAX).unwrap_or(&by)]
+        .into_iter()
+        .chain(rest.iter().copied())
+        .collect();
     if session.is_limited {
         access::check(node, session, &order)?;
     }
@@ -167,7 +170,7 @@ fn one_less(node: &mut Node, connection: ConnectionId) {
     }
 }
 
-/// What the record of a name has come to.
+/// The answer of `DICTUM.ATTACH`.
 struct Attached {
     epoch: u64,
     token: Option<Token>,
@@ -300,7 +303,7 @@ fn recorded(
     if !is_noted || node.config.planted == Some(Planted::BeginningUnnoted) {
         return Ok(Answered::Instead(open(node, waiting, attached, &revisions)));
     }
-    // Who attaches next goes on there, if nothing is acknowledged before. The client must not have the answer sooner, nor any change.
+    // The client that attaches next goes on there, if nothing is acknowledged before. The client must not have the answer sooner, nor any change.
     let (epoch, place) = (attached.epoch.to_string(), begins.to_string());
     let order = Arguments::from_words([&b"dictum.ack"[..], &attached.name, epoch.as_bytes(), place.as_bytes()]);
     node.subscriptions.names.beginning.insert(waiting, Beginning { attached, revisions });

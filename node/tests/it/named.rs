@@ -1,4 +1,4 @@
-//! Named subscriptions, on whole clusters: who attaches goes on behind what was acknowledged, and takes over from whoever was attached before.
+//! Named subscriptions, on whole clusters: a client that attaches goes on behind what was acknowledged, and takes over from the one before.
 
 use wire::Value;
 

@@ -241,7 +241,7 @@ fn every_guess_is_counted_whatever_stands_around_it() {
             let client = open(&mut cluster, 0, 1 + number, "10.0.0.9:1");
             cluster.say_as(0, client, &way.replace("GUESS", &format!("guess{number}")));
             cluster.pass();
-            // Whoever hangs up guesses as well.
+            // A client that hangs up guesses as well.
             cluster.give(0, Input::Closed { connection: client });
         }
         let tried = cluster.passwords_tried;

@@ -8,6 +8,7 @@ use std::thread;
 use rustix::process::Signal;
 use wire::Value;
 
+use crate::common::counting::write_numbers;
 use crate::common::{Client, Dev, dictum, eventually, output, signal, start_alone, wait_for, wait_for_end};
 
 /// What a command prints that does what it should.
@@ -90,21 +91,7 @@ fn workers_of_a_name_leave_nothing_out_while_each_node_is_killed_in_turn() {
     let (stops, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let ends_at = AtomicU64::new(u64::MAX);
     thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut number = 0;
-            while !stops.load(Ordering::Relaxed) {
-                for address in &nodes {
-                    let Ok(mut client) = Client::connect(address) else { continue };
-                    let mut write = |number: u64| client.call(&["SET", "number", &number.to_string()]);
-                    while !stops.load(Ordering::Relaxed) && write(number + 1).is_ok_and(|answer| answer == Value::ok())
-                    {
-                        number += 1;
-                        written.store(number, Ordering::Relaxed);
-                    }
-                }
-            }
-            number
-        });
+        let writer = scope.spawn(|| write_numbers(&nodes, &stops, &written));
         let worker = scope.spawn(|| {
             let mut handled = Handled::default();
             for turn in 0.. {

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use crate::common::counting::write_numbers;
 use crate::common::{Client, Dev, signal, start_alone, wait_for, wait_for_end};
 use rustix::process::Signal;
 use wire::Value;
@@ -74,18 +75,7 @@ fn no_change_is_missed_while_each_node_is_killed_in_turn() {
     let mut subscriber = Subscriber { nodes: nodes.clone(), next: 0, place: None, resumed: 0 };
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut number = 0;
-            while !stops.load(Ordering::Relaxed) {
-                for address in &nodes {
-                    let Ok(mut client) = Client::connect(address) else { continue };
-                    let mut write = |number: u64| client.call(&["SET", "number", &number.to_string()]);
-                    while !stops.load(Ordering::Relaxed) && write(number + 1).is_ok_and(|answer| answer == Value::ok())
-                    {
-                        number += 1;
-                        written.store(number, Ordering::Relaxed);
-                    }
-                }
-            }
+            let number = write_numbers(&nodes, &stops, &written);
             // The last one is said until it is done.
             wait_for("the last write", || {
                 let said = |address: &&str| {

@@ -1,9 +1,8 @@
 //! `DICTUM.ATTACH`, `DICTUM.ACK`, `DICTUM.NAMED`, `DICTUM.FORGET`, `DICTUM.SUB`, `DICTUM.UNSUB`: named subscriptions ([`crate::named`]).
 
 use crate::commands::prelude::*;
-use crate::named::{NamedSubscription, check_keys, parse_place, record_key};
+use crate::named::{NamedSubscription, check_attachment, check_keys, parse_place, record_key};
 use crate::token::Token;
-use base::Revision;
 
 const NO_SUCH: Failure = Failure::Text("ERR there is no subscription of this name: say of which keys it is to be");
 
@@ -62,7 +61,7 @@ impl<'a> WriteCommand<'a> for DictumAttach<'a> {
 
     fn parse(args: Args<'a>) -> Result<Self, Failure> {
         let attach = DictumAttach { key: record_key(args.get(1)?)?, by: args.get(2)?, words: args.from(3) };
-        NamedSubscription::default().attach(attach.by, attach.words, Revision(0))?;
+        check_attachment(attach.by, attach.words)?;
         Ok(attach)
     }
 
@@ -128,7 +127,7 @@ impl<'a> WriteCommand<'a> for DictumAck<'a> {
     }
 }
 
-/// What there is under a name.
+/// Tells the record of a name.
 pub struct DictumNamed {
     key: Vec<u8>,
 }

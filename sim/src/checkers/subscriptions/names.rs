@@ -2,7 +2,7 @@
 //!
 //! - Each attachment begins at what was acknowledged: at no place before an acknowledgement that was answered, and behind none that nobody has made.
 //! - Epochs rise. No acknowledgement is taken that was said after a later attachment was answered.
-//! - At the end nobody is told changes whom another one has taken over.
+//! - At the end a client from which another one took over is told no changes.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ pub(super) fn check(changes: &Changes, Promised { settled, is_one_history, nodes
     let is_removed = changes.truth.values().flat_map(BTreeMap::values).any(|change| change.is_of_all_keys);
     for (name, epoch, at) in moved_away.iter().filter(|_| is_one_history && nodes_stay && !is_removed) {
         let later = |one: &&Attached| one.name == *name && one.epoch > *epoch;
-        // Whoever was never answered may have attached all the same, and late.
+        // A client that was never answered may have attached all the same, and late.
         let is_answered = |when: &u64| attached.iter().any(|one| one.name == *name && one.asked == *when);
         let mut unanswered = asked.get(name).into_iter().flatten().filter(|when| *when < at && !is_answered(when));
         if attached.iter().find(later).is_none() && unanswered.next().is_none() {
